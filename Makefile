@@ -1,0 +1,34 @@
+# Two commands do the set-up and the work: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS ?= dev
+WORKERS ?= 2
+
+.PHONY: demo test test-slow lint bench clean
+
+.venv/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable ".[$(EXTRAS)]"
+	touch $@
+
+demo: .venv/.installed
+	$(BIN)/equilibria report --out demo
+	@echo "Open demo/report.html"
+
+test: .venv/.installed
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS)
+
+test-slow: .venv/.installed
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) -m slow
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.installed
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv demo

@@ -1,0 +1,11 @@
+"""Neural networks that work and learn by coming to equilibrium, with the theory that predicts them.
+
+Names are imported when they are first used, so that ``equilibria --help`` does not wait for JAX.
+The list of public names is in ``__init__.pyi``.
+"""
+
+import lazy_loader
+
+__version__ = "0.1.0"
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
