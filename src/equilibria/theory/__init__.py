@@ -1,0 +1,5 @@
+"""What large networks are predicted to do. The list of public names is in ``__init__.pyi``."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

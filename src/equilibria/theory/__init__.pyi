@@ -1,0 +1,1 @@
+from .ferromagnet import curie_weiss as curie_weiss
