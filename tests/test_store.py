@@ -201,26 +201,29 @@ SAVE_FOREVER = """
     from equilibria import store
     folder, step = sys.argv[1], int(sys.argv[2])
     while True:
-        store.save(folder, step, {"a": np.full(250_000, step)}, {"step": step})
+        store.save(folder, step, {"a": np.full(1_000_000, step)}, {"step": step})
         print(step, flush=True)
         step += 1
 """
 
 
 def test_a_killed_run_leaves_its_last_checkpoint_whole(tmp_path):
-    moments = np.random.default_rng(1).uniform(0, 0.05, size=6)
+    moments = np.random.default_rng(1).uniform(0, 0.05, size=4)
     step = 0
-    for moment in moments:
+    for moment in [*moments, None, None, None]:  # None: as soon as the folder changes, which is inside a write
         command = [sys.executable, "-c", textwrap.dedent(SAVE_FOREVER), str(tmp_path), str(step)]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         first = int(child.stdout.readline())
-        time.sleep(moment)
+        before = os.listdir(tmp_path)
+        while moment is None and os.listdir(tmp_path) == before:
+            pass
+        time.sleep(moment or 0)
         os.kill(child.pid, signal.SIGKILL)
         reported = [first, *(int(line) for line in child.communicate()[0].split())]
         checkpoint = store.load(tmp_path)  # no fallback: the newest itself is whole
         assert checkpoint.step in (reported[-1], reported[-1] + 1)
         assert checkpoint.metadata == {"step": checkpoint.step}
-        np.testing.assert_array_equal(checkpoint.arrays["a"], np.full(250_000, checkpoint.step))
+        np.testing.assert_array_equal(checkpoint.arrays["a"], np.full(1_000_000, checkpoint.step))
         step = checkpoint.step + 1
     store.save(tmp_path, step, {})
     assert len(list(tmp_path.iterdir())) == 2
