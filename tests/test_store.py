@@ -215,7 +215,7 @@ def test_a_killed_run_leaves_its_last_checkpoint_whole(tmp_path):
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         first = int(child.stdout.readline())
         before = os.listdir(tmp_path)
-        while moment is None and os.listdir(tmp_path) == before:
+        while moment is None and child.poll() is None and os.listdir(tmp_path) == before:
             pass
         time.sleep(moment or 0)
         os.kill(child.pid, signal.SIGKILL)
