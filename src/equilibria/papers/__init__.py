@@ -1,0 +1,41 @@
+"""The figures of the source papers, each one run, plotted and checked against what the paper says.
+
+The index is a plain table so that the command line can list it without importing JAX; the module of an experiment
+is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from equilibria import check
+
+if TYPE_CHECKING:
+    from equilibria.papers.frame import Experiment
+
+# "paper/figure" is papers/paper/figure.py, which defines `experiment` with the same title.
+INDEX: dict[str, str] = {
+    "agliari2024/curie_weiss": "Magnetisation of the Curie-Weiss model against temperature",
+    "agliari2024/retrieval": "Retrieval of a stored pattern by the Hopfield network",
+}
+
+
+def check_id(id: str) -> str:
+    """`id`, if it is in the index.
+
+    >>> check_id("agliari2024/retreival")
+    Traceback (most recent call last):
+    ValueError: experiment: got 'agliari2024/retreival'; allowed: what `equilibria list` shows;
+    close: agliari2024/retrieval, ...
+    """
+    if id not in INDEX:
+        close = ", ".join(difflib.get_close_matches(id, INDEX))
+        check.refuse("experiment", repr(id), "what `equilibria list` shows" + f"; close: {close}" * bool(close))
+    return id
+
+
+def find(id: str) -> Experiment[Any]:
+    """The experiment with this id; its module is imported now."""
+    return importlib.import_module(f"{__name__}.{check_id(id).replace('/', '.')}").experiment

@@ -1,0 +1,132 @@
+"""Results are kept, named, and judged by computation."""
+
+import importlib
+import json
+import re
+from dataclasses import dataclass, replace
+
+import pytest
+import xarray as xr
+
+import tiny
+from equilibria import __version__, papers, store
+from equilibria.papers.claims import Claim, at_least, at_most, close
+from equilibria.papers.frame import reproduce
+
+FILES = ["claims.json", "config.json", "figure.pdf", "figure.png", "result.nc"]
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.fixture
+def runs():
+    tiny.RUNS.clear()
+    return tiny.RUNS
+
+
+@pytest.mark.parametrize(
+    ("make", "measured", "held"),
+    [
+        (close, 1.5, True),
+        (close, 1.6, False),
+        (close, 0.5, True),
+        (close, 0.4, False),
+        (close, NAN, False),
+        (close, INFINITY, False),
+        (at_least, 0.5, True),
+        (at_least, 9.0, True),
+        (at_least, 0.4, False),
+        (at_least, NAN, False),
+        (at_most, 1.5, True),
+        (at_most, -9.0, True),
+        (at_most, 1.6, False),
+        (at_most, NAN, False),
+    ],
+)
+def test_a_claim_holds_by_its_numbers_alone(make, measured, held):
+    claim = make("says", source="p. 1", expected=1, measured=measured, tolerance=0.5)
+    assert claim.held is held
+    again = Claim.from_json(json.loads(json.dumps(claim.to_json(), allow_nan=False)))
+    assert repr(again) == repr(claim)
+    assert again.held is held
+
+
+@pytest.mark.parametrize(("field", "value"), [("expected", NAN), ("tolerance", -1), ("tolerance", INFINITY)])
+def test_a_claim_that_could_not_fail_or_hold_is_refused(field, value):
+    numbers = {"expected": 1, "measured": 1, "tolerance": 0.1} | {field: value}
+    with pytest.raises(ValueError, match=f"{field}: got"):
+        close("says", source="p. 1", **numbers)
+
+
+def test_reproduce_writes_everything_with_its_provenance(tmp_path, runs):
+    result = reproduce(tiny.experiment, "quick", tmp_path / "out")
+    assert sorted(path.name for path in result.folder.iterdir()) == FILES
+    attributes = store.load_dataset(result.folder / "result.nc").attrs
+    assert json.loads(attributes["config"]) == {"points": [0.0, 0.5, 1.0], "noise": 0.01, "slope": 2.0, "seed": 3}
+    assert (attributes["experiment"], attributes["seed"]) == ("tiny/line", 3)
+    assert attributes["equilibria_version"] == __version__
+    assert {"jax_version", "device", "created", "seconds", "fingerprint"} <= attributes.keys()
+    config = json.loads((result.folder / "config.json").read_text())
+    assert config["fingerprint"] == attributes["fingerprint"]
+    assert (config["preset"], config["config"]["slope"]) == ("quick", 2.0)
+    verdict = json.loads((result.folder / "claims.json").read_text())
+    assert verdict["held"] is result.held is True
+    assert [claim["held"] for claim in verdict["claims"]] == [True, True]
+    assert (result.folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (result.folder / "figure.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_run_is_repeated_only_when_something_that_matters_changed(tmp_path, runs, monkeypatch):
+    first = reproduce(tiny.experiment, "quick", tmp_path)
+    again = reproduce(tiny.experiment, "quick", tmp_path)
+    assert (first.cached, again.cached, len(runs)) == (False, True, 1)
+    xr.testing.assert_identical(first.dataset, again.dataset)
+    assert not reproduce(tiny.experiment, "quick", tmp_path, force=True).cached
+    assert not reproduce(tiny.experiment, "full", tmp_path).cached
+    assert not reproduce(replace(tiny.experiment, id="tiny/other"), "full", tmp_path).cached
+    monkeypatch.setattr("equilibria.papers.frame.__version__", "0.0.0")
+    assert not reproduce(replace(tiny.experiment, id="tiny/other"), "full", tmp_path).cached
+    assert len(runs) == 5
+
+
+def test_a_damaged_result_is_made_again(tmp_path, runs):
+    reproduce(tiny.experiment, "quick", tmp_path)
+    content = (tmp_path / "result.nc").read_bytes()
+    (tmp_path / "result.nc").write_bytes(content[: len(content) // 2])
+    assert not reproduce(tiny.experiment, "quick", tmp_path).cached
+    assert reproduce(tiny.experiment, "quick", tmp_path).cached
+
+
+def test_a_wrong_result_is_written_and_does_not_hold(tmp_path):
+    result = reproduce(tiny.wrong, "quick", tmp_path)
+    assert [claim.held for claim in result.claims] == [False, True]
+    assert not result.held
+    assert json.loads((tmp_path / "claims.json").read_text())["held"] is False
+
+
+def test_an_error_in_the_run_leaves_the_old_result(tmp_path, runs):
+    def fail(config, progress):
+        raise ValueError("diverged")
+
+    reproduce(tiny.experiment, "quick", tmp_path)
+    with pytest.raises(ValueError, match="diverged"):
+        reproduce(replace(tiny.experiment, run=fail), "quick", tmp_path, force=True)
+    assert reproduce(tiny.experiment, "quick", tmp_path).cached
+
+
+def test_unknown_presets_and_configurations_are_refused(tmp_path):
+    @dataclass(frozen=True)
+    class Opaque:
+        value: object
+
+    with pytest.raises(ValueError, match="preset: got 'huge'; allowed: 'quick', 'full'"):
+        reproduce(tiny.experiment, "huge", tmp_path)
+    for value in (object(), NAN):
+        with pytest.raises(ValueError, match=re.escape("config: got")):
+            reproduce(replace(tiny.experiment, presets={"quick": Opaque(value)}), "quick", tmp_path)
+
+
+@pytest.mark.parametrize("id", papers.INDEX)
+def test_the_index_agrees_with_the_modules(id):
+    experiment = importlib.import_module(f"equilibria.papers.{id.replace('/', '.')}").experiment
+    assert (experiment.id, experiment.title) == (id, papers.INDEX[id])
+    assert set(experiment.presets) == {"quick", "full"}
