@@ -1,0 +1,108 @@
+"""The command line. Each command is one function in `COMMANDS`; heavy imports stay inside the functions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from equilibria.papers import INDEX, check_id
+
+if TYPE_CHECKING:
+    from equilibria.papers.frame import Reproduction
+
+Preset = Literal["quick", "full"]
+
+
+def list_experiments() -> int:
+    """List the figures that can be reproduced."""
+    width = max(map(len, INDEX))
+    for id, title in sorted(INDEX.items()):
+        print(f"{id:<{width}}  {title}")
+    return 0
+
+
+def reproduce(
+    experiment: Annotated[str, tyro.conf.arg(metavar="PAPER/FIGURE"), tyro.conf.Positional],
+    preset: Preset = "quick",
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None,
+    force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+) -> int:
+    """Make a figure of a paper and check what the paper says about it. The exit code is 1 if a claim does not hold.
+
+    Args:
+        experiment: which figure, as `equilibria list` shows it.
+        preset: quick is a small version of the run, full is the size of the paper.
+        out: folder for result.nc, figure.png, figure.pdf, config.json and claims.json.
+            By default results/PAPER/FIGURE/PRESET.
+        force: run again even if the result is there.
+    """
+    check_id(experiment)  # a misspelt name is answered before the slow imports
+    from equilibria.compiled import cache_compilations
+    from equilibria.papers import frame
+
+    cache_compilations()
+    result = frame.reproduce(experiment, preset, out, force=force)
+    _print_claims(experiment, result)
+    return 0 if result.held else 1
+
+
+def report(out: Path = Path("results"), preset: Preset = "quick") -> int:
+    """Reproduce every figure that is not there yet, and write one page about all of them.
+
+    Args:
+        out: folder for the results and for report.html.
+        preset: quick is a small version of each run, full is the size of the papers.
+    """
+    from equilibria import report as page
+    from equilibria.compiled import cache_compilations
+    from equilibria.papers import frame
+
+    cache_compilations()
+    held = True
+    for id in sorted(INDEX):
+        result = frame.reproduce(id, preset, frame.folder_of(id, preset, out))
+        _print_claims(id, result)
+        held = held and result.held
+    print(f"Open {page.write(out)}")
+    return 0 if held else 1
+
+
+COMMANDS: dict[str, Callable[..., int]] = {"list": list_experiments, "reproduce": reproduce, "report": report}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors of use are one line on stderr and exit code 2."""
+    try:
+        return tyro.extras.subcommand_cli_from_dict(
+            COMMANDS,
+            prog="equilibria",
+            description="Neural networks that work and learn by coming to equilibrium, and the theory of them.",
+            args=arguments,
+        )
+    except (ValueError, OSError) as error:
+        if os.environ.get("EQUILIBRIA_DEBUG"):
+            raise
+        print("equilibria: error:", " ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("equilibria: interrupted", file=sys.stderr)
+        return 130  # what shells expect of a program stopped by Ctrl-C
+
+
+def _print_claims(id: str, result: Reproduction) -> None:
+    seconds = result.dataset.attrs["seconds"]
+    how = f"kept from {result.dataset.attrs['created']}; --force runs it again" if result.cached else f"{seconds:.1f} s"
+    print(f"{id} ({how})")
+    for claim in result.claims:
+        verdict = "held    " if claim.held else "NOT HELD"
+        print(f"  {verdict}  {claim.says}: {claim.expectation}, measured {claim.measured:.4g}  [{claim.source}]")
+    print(f"  in {result.folder}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
