@@ -44,8 +44,10 @@ def number(argument: str, given: Any, *, least: float = -np.inf, above: float = 
         return given
     if values.dtype.kind not in "fiu":
         refuse(argument, repr(given), "numbers")
-    if not (np.isfinite(values).all() and (values >= least).all() and (values > above).all() and (values <= most).all()):
-        bounds = [f">= {least}"] * np.isfinite(least) + [f"> {above}"] * np.isfinite(above) + [f"<= {most}"] * np.isfinite(most)
+    limits = {">=": least, ">": above, "<=": most}
+    inside = np.isfinite(values) & (values >= least) & (values > above) & (values <= most)
+    if not inside.all():
+        bounds = [f"{sign} {limit:g}" for sign, limit in limits.items() if np.isfinite(limit)]
         refuse(argument, _brief(values), " and ".join(["finite", *bounds]))
     return given
 

@@ -1,0 +1,141 @@
+"""Networks by their usual names: `hopfield`, `rbm`, `layered`, `dense`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.couplings import Dense, Factored, absorb, dreaming_kernel
+from equilibria.network import Layer, Network
+from equilibria.random import as_key
+from equilibria.units import Binary, Clipped, Spin, Unit
+
+
+def hopfield(patterns: ArrayLike, sleep: float = 0.0) -> Network:
+    r"""A Hopfield network that stores `patterns`, one layer of spins called "neurons".
+
+    $$ J = \frac1N \xi^T (1+t)(1+tC)^{-1} \xi, \qquad C = \frac1N \xi \xi^T, \qquad J_{ii} = 0 $$
+
+    Parameters: `patterns` is (K, N) of -1 and +1; `sleep` is t, the sleeping time: 0 is Hebb's rule, larger values remove the
+    patterns' interference (Agliari 2024). The N x N matrix is never formed.
+
+    >>> net = hopfield([[1, -1, 1, -1], [1, 1, -1, -1]])
+    >>> net.energy({"neurons": jnp.array([1.0, -1.0, 1.0, -1.0])})
+    Array(-1., dtype=float32)
+    """
+    patterns = as_spins("patterns", patterns)
+    check.number("sleep", sleep, least=0.0)
+    factors = absorb(patterns, dreaming_kernel(patterns, sleep)) if sleep else patterns
+    name = "neurons"
+    return Network([Layer(name, Spin(), np.zeros(patterns.shape[1]))], [Factored((name, name), factors)])
+
+
+def as_spins(argument: str, values: ArrayLike) -> np.ndarray:
+    """(K, N) values of -1 and +1; 0 and 1 are taken as -1 and +1, with a warning.
+
+    >>> as_spins("patterns", [[1, -1]])
+    array([[ 1., -1.]], dtype=float32)
+    """
+    given = np.asarray(values)
+    if given.ndim != 2 or 0 in given.shape:
+        check.refuse(argument, f"shape {given.shape}", "shape (patterns, neurons), at least one of each")
+    check.finite(argument, given)
+    if np.isin(given, (0, 1)).all() and (given == 0).any():
+        warnings.warn(f"{argument}: 0 and 1 are taken as -1 and +1", stacklevel=3)
+        given = 2.0 * given - 1.0
+    Spin().check(argument, given)
+    return given.astype(np.float32)
+
+
+def rbm(
+    visible_size: int,
+    hidden_size: int,
+    *,
+    visible: Unit = Binary(),
+    hidden: Unit = Binary(),
+    scale: float = 0.01,
+    key: Array | int,
+) -> Network:
+    """A restricted Boltzmann machine with layers "visible" and "hidden", normal weights of width `scale` and no biases.
+
+    >>> rbm(784, 500, key=0).names
+    ('visible', 'hidden')
+    """
+    sizes = check.count("visible_size", visible_size), check.count("hidden_size", hidden_size)
+    weights = check.number("scale", scale, least=0.0) * jax.random.normal(as_key(key), sizes)
+    layers = [Layer("visible", visible, np.zeros(sizes[0])), Layer("hidden", hidden, np.zeros(sizes[1]))]
+    return Network(layers, [Dense(("visible", "hidden"), weights)])
+
+
+def layered(
+    sizes: Sequence[int],
+    *,
+    units: Unit | Sequence[Unit] = Clipped(),
+    skips: Sequence[tuple[int, int]] = (),
+    gain: float = 1.0,
+    key: Array | int,
+) -> Network:
+    r"""A chain of layers "input", "hidden1", ..., "output", each coupled to the next.
+
+    Weights are uniform with Glorot's variance $2 g^2/(n_a + n_b)$, g the `gain`; biases are zero. `units` is one unit for all
+    layers or one for each; `skips` lists further pairs of layers to couple, by number from 0.
+
+    >>> [coupling.shape for coupling in layered((784, 500, 10), key=0).couplings]
+    [(784, 500), (500, 10)]
+    """
+    sizes = [check.count("sizes", size) for size in sizes]
+    if len(sizes) < 2:
+        check.refuse("sizes", sizes, "at least two layers")
+    names = ["input", *(f"hidden{depth}" for depth in range(1, len(sizes) - 1)), "output"]
+    pairs = [*pairwise(range(len(sizes))), *skips]
+    for pair in skips:
+        if not (len(pair) == 2 and pair[0] != pair[1] and set(pair) <= set(range(len(sizes)))) or pairs.count(pair) > 1:
+            check.refuse(
+                "skips", pair, f"pairs of different layers from 0 to {len(sizes) - 1} that are not coupled yet"
+            )
+    return _coupled(names, sizes, units, pairs, gain, key)
+
+
+def dense(
+    sizes: int | Sequence[int], *, units: Unit | Sequence[Unit] = Spin(), gain: float = 1.0, key: Array | int
+) -> Network:
+    """A network in which every neuron is coupled to every other one.
+
+    `sizes` is the number of neurons of one layer called "neurons", or the sizes of several layers "input", "hidden1", ...,
+    "output" that are all coupled to one another and to themselves. Weights are drawn as in `layered`.
+
+    >>> len(dense((4, 3, 2), key=0).couplings)
+    6
+    """
+    sizes = [sizes] if np.ndim(sizes) == 0 else list(sizes)
+    sizes = [check.count("sizes", size) for size in sizes]
+    middle = [f"hidden{depth}" for depth in range(1, len(sizes) - 1)]
+    names = ["neurons"] if len(sizes) == 1 else ["input", *middle, "output"]
+    pairs = [(index, index) for index in range(len(sizes))] + list(combinations(range(len(sizes)), 2))
+    return _coupled(names, sizes, units, pairs, gain, key)
+
+
+def _coupled(names, sizes, units, pairs, gain, key) -> Network:
+    """Layers of these names and sizes with Glorot weights between these pairs."""
+    check.number("gain", gain, least=0.0)
+    units = [units] * len(sizes) if isinstance(units, Unit) else list(units)
+    if len(units) != len(sizes):
+        check.refuse("units", f"{len(units)} units", f"one unit, or one for each of the {len(sizes)} layers")
+    layers = [Layer(name, unit, np.zeros(size)) for name, unit, size in zip(names, units, sizes, strict=True)]
+    couplings = []
+    for (first, second), subkey in zip(pairs, jax.random.split(as_key(key), len(pairs)), strict=True):
+        bound = gain * np.sqrt(6 / (sizes[first] + sizes[second]))
+        weights = jax.random.uniform(subkey, (sizes[first], sizes[second]), minval=-bound, maxval=bound)
+        if first == second:
+            upper = jnp.triu(weights, 1)
+            weights = upper + upper.T
+        couplings.append(Dense((names[first], names[second]), weights))
+    return Network(layers, couplings)

@@ -1,0 +1,342 @@
+"""One driver for every way of coming to rest.
+
+An equilibrator only describes a step; the driver imposes the world, computes once what the clamped layers contribute, repeats
+the step in one compiled loop, and says when each chain came to rest.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.network import Network, State, without
+from equilibria.random import as_key
+from equilibria.units import Unit
+from equilibria.world import Clamp, Nudge, World, clamps_and_nudges
+
+
+class Setting(eqx.Module):
+    """A network under what the world imposes, ready to be stepped.
+
+    `free` names the layers that move; the fields that held layers exert on them are computed once, into `drives`.
+    """
+
+    network: Network
+    inner: Network  # the free layers with what couples them to one another
+    drives: State
+    clamps: dict[str, Clamp]
+    nudges: dict[str, Nudge]
+    temperature: Array  # one number, or one for each chain
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The layers that are not held."""
+        return self.inner.names
+
+    def field(self, state: Mapping[str, Array], name: str, *, lateral: bool = True) -> Array:
+        """The field on a free layer, with or without the pull of the layer on itself."""
+        network = self.inner
+        if not lateral:
+            network = Network(network.layers, [coupling for coupling in network.couplings if not coupling.lateral])
+        return jnp.broadcast_to(network.field(state, name) + self.drives[name], state[name].shape)
+
+    def felt(self, state: Mapping[str, Array], name: str, field: Array) -> tuple[Unit, Array]:
+        """The unit and field of a layer once its nudge, if any, is taken into account."""
+        unit = self.inner.layer(name).unit
+        return self.nudges[name].applied(unit, field, state[name]) if name in self.nudges else (unit, field)
+
+    def energy(self, state: Mapping[str, Array]) -> Array:
+        """The total energy of each configuration: the network's and the nudges'."""
+        return self.network.energy(state) + sum(nudge.energy(state[name]) for name, nudge in self.nudges.items())
+
+    def imposed(self, state: State) -> State:
+        """`state` with the clamped values in place."""
+        return {
+            name: self.clamps[name].imposed(layer) if name in self.clamps else layer for name, layer in state.items()
+        }
+
+    @property
+    def column(self) -> Array:
+        """The temperature with an axis for the neurons."""
+        return self.temperature[..., None]
+
+
+def setting(network: Network, world: World, temperature: ArrayLike) -> Setting:
+    """The setting of `network` in `world`; the drives of held layers are computed here, once."""
+    clamps, nudges = clamps_and_nudges(world)
+    held = {name: clamp.values for name, clamp in clamps.items() if clamp.mask is None}
+    inner = without(network, held)
+    drives = {}
+    for layer in inner.layers:
+        pulls = (
+            coupling.pull(held[other], toward=layer.name)
+            for coupling in network.couplings
+            for other in set(coupling.ends) & set(held)
+            if layer.name in coupling.ends
+        )
+        drives[layer.name] = sum(pulls, start=jnp.zeros(layer.size))
+    return Setting(network, inner, drives, clamps, nudges, jnp.asarray(temperature, float))
+
+
+class Equilibrator(eqx.Module):
+    """How a state comes to rest: at most `steps` steps, fewer when `tolerance` is given and nothing moves any more.
+
+    A new equilibrator gives `step`, and `begin` if it carries something of its own from step to step.
+    """
+
+    steps: eqx.AbstractVar[Array]
+    tolerance: eqx.AbstractVar[Array | None]
+
+    @abstractmethod
+    def step(self, setting: Setting, state: State, memory: Any, key: Array) -> tuple[State, Any]:
+        """The state after one step, and what the equilibrator carries along."""
+
+    def begin(self, setting: Setting, state: State) -> Any:
+        """What the equilibrator carries from step to step; nothing unless it says otherwise."""
+        return None
+
+    def allowed(self, setting: Setting) -> None:
+        """Refuse a setting that this equilibrator cannot serve."""
+
+    def draws(self, setting: Setting) -> bool:
+        """Whether a step needs random numbers."""
+        return False
+
+    def at_zero(self) -> Equilibrator:
+        """The equilibrator for temperature exactly zero."""
+        return self
+
+    def free_energy(self, setting: Setting, state: State) -> Array:
+        """A number for each chain whose gradient in the parameters is the average of dE's in the equilibrium reached."""
+        return setting.network.energy(state)
+
+
+class Equilibrium(eqx.Module):
+    """Where a network came to rest.
+
+    `state` is by layer (and so is `equilibrium["layer"]`). Where a tolerance was given, `converged` says for each chain
+    whether the last step moved no neuron by more, `steps` after how many steps that was, and `residual` is the largest
+    last move; without a tolerance `converged` and `residual` are None and `steps` is the number asked for.
+    """
+
+    state: State
+    steps: Array
+    converged: Array | None
+    residual: Array | None
+    memory: Any
+
+    def __getitem__(self, layer: str) -> Array:
+        return self.state[layer]
+
+
+def equilibrate(
+    network: Network,
+    how: Equilibrator,
+    start: Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None = None,
+    *,
+    temperature: ArrayLike = 1.0,
+    world: World = (),
+    chains: int | None = None,
+    key: Array | int | None = None,
+) -> Equilibrium:
+    """Let a network come to equilibrium under what the world imposes.
+
+    Parameters: `how` is an equilibrator such as `Sweeps(100)`; `start` gives states by layer (an array alone is for the
+    first layer; layers left out start at random, or at rest without a `key`); `temperature` is one number or one for each
+    chain; `world` holds `Clamp` and `Nudge` objects; `chains` is how many independent copies to run where `start` and
+    `world` do not say; `key` is needed by whatever draws.
+
+    >>> from equilibria import Sweeps, hopfield
+    >>> net = hopfield([[1, -1, 1, -1, 1, -1]])
+    >>> rest = equilibrate(net, Sweeps(10, tolerance=0.0), [1, 1, 1, -1, 1, -1], temperature=0.0, key=0)
+    >>> rest["neurons"], rest.converged
+    (Array([ 1., -1.,  1., -1.,  1., -1.], dtype=float32), Array(True, dtype=bool))
+    """
+    prepared = _prepared(network, how, start, temperature, world, chains, key)
+    return _run(*prepared)
+
+
+def sample(
+    network: Network,
+    how: Equilibrator,
+    *,
+    chains: int,
+    start: Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None = None,
+    temperature: ArrayLike = 1.0,
+    world: World = (),
+    key: Array | int,
+) -> State:
+    """The states of `chains` independent chains after `how`, by layer.
+
+    >>> from equilibria import Sweeps, rbm
+    >>> sample(rbm(6, 3, key=0), Sweeps(50), chains=4, key=1)["visible"].shape
+    (4, 6)
+    """
+    check.count("chains", chains)
+    return equilibrate(network, how, start, temperature=temperature, world=world, chains=chains, key=key).state
+
+
+def trajectory(
+    network: Network,
+    how: Equilibrator,
+    start: Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None = None,
+    *,
+    observe: Callable[[State], Any],
+    every: int = 1,
+    temperature: ArrayLike = 1.0,
+    world: World = (),
+    chains: int | None = None,
+    key: Array | int | None = None,
+) -> tuple[Equilibrium, Any]:
+    """As `equilibrate`, and what `observe(state)` returns at the start and after every `every` steps, stacked.
+
+    The observations are made inside the compiled loop; only they are kept, not the states.
+
+    >>> from equilibria import Sweeps, hopfield, overlap
+    >>> pattern = [1, -1, 1, -1, 1, -1]
+    >>> _, overlaps = trajectory(hopfield([pattern]), Sweeps(2), [1, 1, 1, -1, 1, -1], temperature=0.0, key=0,
+    ...                          observe=lambda state: overlap(state, pattern))
+    >>> overlaps
+    Array([0.6666667, 1.       , 1.       ], dtype=float32)
+    """
+    if how.tolerance is not None:
+        check.refuse("how", "a tolerance", "no tolerance: a trajectory has a fixed number of steps")
+    records, rest = divmod(int(how.steps), check.count("every", every))
+    if rest:
+        check.refuse("every", every, f"a divisor of the number of steps, {int(how.steps)}")
+    prepared = _prepared(network, how, start, temperature, world, chains, key)
+    return _run_recorded(*prepared, observe, records, every)
+
+
+def _prepared(network, how, start, temperature, world, chains, key):
+    """Checked and completed arguments of the compiled loops."""
+    if not isinstance(how, Equilibrator):
+        check.refuse("how", repr(how), "an equilibrator such as Sweeps(100)")
+    check.number("temperature", temperature, least=0.0)
+    _check_world(network, world)
+    zero = check.concrete(temperature)
+    if zero is not None and not zero.any():
+        how = how.at_zero()
+    prepared = setting(network, world, temperature)
+    if not prepared.free:
+        check.refuse("world", "a clamp on every layer", "at least one layer left to move")
+    how.allowed(prepared)
+    if key is None and how.draws(prepared):
+        check.refuse("key", None, f"a JAX random key: {type(how).__name__} draws random numbers here")
+    key = None if key is None else as_key(key)
+    state = _starting_state(prepared, start, chains, key)
+    return how, prepared, state, key
+
+
+def _check_world(network: Network, world: World) -> None:
+    clamps, nudges = clamps_and_nudges(world)
+    for name, clamp in clamps.items():
+        network.check_values(f"Clamp({name!r}) values", name, clamp.values)
+        if clamp.mask is not None:
+            check.shape(f"Clamp({name!r}) mask", clamp.mask, (network.layer(name).size,))
+    for name, nudge in nudges.items():
+        check.finite(f"Nudge({name!r}) target", nudge.target)
+        check.shape(f"Nudge({name!r}) target", nudge.target, (network.layer(name).size,))
+        network.layer(name).unit.nudged(jnp.zeros(()), nudge.strength, 0.0)  # refuses an energy without a minimum
+
+
+def _starting_state(prepared: Setting, start, chains, key) -> State:
+    """A full state from what the caller gave, drawn at zero field where nothing was given."""
+    network = prepared.network
+    if isinstance(start, Equilibrium):
+        start = start.state
+    given = {} if start is None else dict(start) if isinstance(start, Mapping) else {network.names[0]: start}
+    for name, values in given.items():
+        network.check_values(f"start[{name!r}]", name, values)
+    held = [clamp.values for clamp in prepared.clamps.values()] + [nudge.target for nudge in prepared.nudges.values()]
+    leading = [np.shape(values)[:-1] for values in [*given.values(), *held]] + [prepared.temperature.shape]
+    batch = np.broadcast_shapes(*leading)
+    if chains is not None:
+        check.count("chains", chains)
+        if batch not in ((), (chains,)):
+            check.refuse("chains", chains, f"{batch[0]}, the number of configurations in start, world or temperature")
+        batch = (chains,)
+    state = {}
+    for index, layer in enumerate(network.layers):
+        shape = (*batch, layer.size)
+        if layer.name in given:
+            state[layer.name] = jnp.broadcast_to(jnp.asarray(given[layer.name], float), shape)
+        elif key is None:
+            state[layer.name] = jnp.broadcast_to(layer.unit.mode(jnp.zeros(layer.size)), shape)
+        else:
+            state[layer.name] = layer.unit.sample(jax.random.fold_in(key, index), jnp.zeros(shape))
+    return {
+        # Strongly typed, so that every way to start shares one compiled loop.
+        name: jnp.broadcast_to(jnp.asarray(layer, float), (*batch, layer.shape[-1]))
+        for name, layer in prepared.imposed(state).items()
+    }
+
+
+class _Loop(NamedTuple):
+    step: Array
+    state: State
+    memory: Any
+    residual: Array | None
+    settled: Array  # the step after which each chain has not moved
+
+
+def _step(how: Equilibrator, prepared: Setting, loop: _Loop, key: Array | None) -> _Loop:
+    here = None if key is None else jax.random.fold_in(key, loop.step)
+    state, memory = how.step(prepared, loop.state, loop.memory, here)
+    state = prepared.imposed(state)
+    residual, settled = loop.residual, loop.settled
+    if how.tolerance is not None:
+        moves = [jnp.max(jnp.abs(state[name] - loop.state[name]), axis=-1) for name in prepared.free]
+        residual = jnp.max(jnp.stack(moves), axis=0)
+        settled = jnp.where(residual > how.tolerance, loop.step + 1, settled)
+    return _Loop(loop.step + 1, state, memory, residual, settled)
+
+
+def _first(how: Equilibrator, prepared: Setting, state: State) -> _Loop:
+    batch = next(iter(state.values())).shape[:-1]
+    residual = None if how.tolerance is None else jnp.full(batch, jnp.inf)
+    return _Loop(jnp.zeros((), int), state, how.begin(prepared, state), residual, jnp.zeros(batch, int))
+
+
+def _ended(how: Equilibrator, loop: _Loop) -> Equilibrium:
+    if how.tolerance is None:
+        return Equilibrium(loop.state, loop.step, None, None, loop.memory)
+    converged = loop.residual <= how.tolerance
+    return Equilibrium(loop.state, loop.settled, converged, loop.residual, loop.memory)
+
+
+def relax(how: Equilibrator, prepared: Setting, state: State, key: Array | None) -> Equilibrium:
+    """The loop itself, for use inside compiled code: no checks, `state` complete."""
+
+    def moving(loop):
+        more = loop.step < how.steps
+        return more if how.tolerance is None else more & jnp.any(loop.residual > how.tolerance)
+
+    return _ended(
+        how, jax.lax.while_loop(moving, lambda loop: _step(how, prepared, loop, key), _first(how, prepared, state))
+    )
+
+
+_run = eqx.filter_jit(relax)
+
+
+@eqx.filter_jit
+def _run_recorded(how, prepared, state, key, observe, records, every):
+    def record(loop, _):
+        loop = jax.lax.fori_loop(0, every, lambda _, loop: _step(how, prepared, loop, key), loop)
+        return loop, observe(loop.state)
+
+    loop = _first(how, prepared, state)
+    first = observe(loop.state)
+    loop, later = jax.lax.scan(record, loop, length=records)
+    stacked = jax.tree.map(lambda start, rest: jnp.concatenate([jnp.asarray(start)[None], rest]), first, later)
+    return _ended(how, loop), stacked

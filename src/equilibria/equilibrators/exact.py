@@ -1,0 +1,150 @@
+r"""Exact equilibrium by enumeration.
+
+One group of layers that are not coupled to one another is summed out in closed form, and the states of the others are
+enumerated: $\ln Z = \ln \sum_{s} e^{-F(s)/T}$ with $F$ the free energy of `Network.free_energy`. For a bipartite network
+this sums over the smaller side only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from equilibria import check
+from equilibria.equilibrators.driver import Equilibrator, Setting
+from equilibria.network import State
+
+MOST_STATES = 2**22
+_CHUNK = 2**12
+
+
+class Plan(NamedTuple):
+    """Which layers are summed out in closed form, which are enumerated, and over how many states."""
+
+    integrated: tuple[str, ...]
+    enumerated: tuple[str, ...]
+    states: int
+
+
+def plan(setting: Setting) -> Plan:
+    """The cheapest way to enumerate the free layers; refused where there is none within 2^22 states."""
+    network, free = setting.inner, setting.free
+    busy = {*network.lateral, *setting.nudges, *setting.clamps}  # no closed form for these
+    plans = []
+    for colour in ((), *setting.network.colours):
+        integrated = tuple(name for name in free if name in colour and name not in busy)
+        enumerated = tuple(name for name in free if name not in integrated)
+        levels = [(network.layer(name).unit.levels, network.layer(name).size) for name in enumerated]
+        if all(values is not None for values, _ in levels):
+            plans.append(Plan(integrated, enumerated, math.prod(len(values) ** size for values, size in levels)))
+    if not plans:
+        kinds = {name: type(network.layer(name).unit).__name__ for name in free}
+        check.refuse(
+            "network", f"continuous units that cannot all be summed out: {kinds}", "discrete units on one side"
+        )
+    best = min(plans, key=lambda option: option.states)
+    if best.states > MOST_STATES:
+        check.refuse(
+            "network", f"{best.states:.2g} states of {best.enumerated}", f"at most 2^22 = {MOST_STATES} states"
+        )
+    return best
+
+
+def _configurations(setting: Setting, chosen: Plan, indices: Array, batch_axes: int) -> State:
+    """The enumerated layers in the states of these numbers: (states, 1, ..., 1, size)."""
+    state = {}
+    for name in chosen.enumerated:
+        layer = setting.inner.layer(name)
+        levels = jnp.asarray(layer.unit.levels)
+        digits = []
+        for _ in range(layer.size):
+            digits.append(levels[indices % len(levels)])
+            indices = indices // len(levels)
+        state[name] = jnp.stack(digits, axis=-1).reshape(-1, *[1] * batch_axes, layer.size)
+    return state
+
+
+def _held(setting: Setting) -> State:
+    return {name: clamp.values for name, clamp in setting.clamps.items() if clamp.mask is None}
+
+
+def log_weights(setting: Setting, chosen: Plan) -> Array:
+    """-F/T of every enumerated state: (states, ...), with one further axis for each axis of the world."""
+    held = _held(setting)
+    imposed = [clamp.values for clamp in setting.clamps.values()] + [nudge.target for nudge in setting.nudges.values()]
+    batch = np.broadcast_shapes(*(values.shape[:-1] for values in imposed), setting.temperature.shape)
+
+    @jax.checkpoint
+    def chunk(indices):
+        state = {**held, **_configurations(setting, chosen, indices, len(batch))}
+        energy = setting.network.free_energy(state, chosen.integrated, setting.temperature)
+        energy += sum(nudge.energy(state[name]) for name, nudge in setting.nudges.items())
+        for name, clamp in setting.clamps.items():
+            if clamp.mask is not None:
+                violated = jnp.any(clamp.mask & (state[name] != clamp.values), axis=-1)
+                energy = jnp.where(violated, jnp.inf, energy)
+        return jnp.broadcast_to(-energy / setting.temperature, (len(indices), *batch))
+
+    if chosen.states <= _CHUNK:
+        return chunk(jnp.arange(chosen.states))
+    chunks = jnp.arange(-(-chosen.states // _CHUNK) * _CHUNK).reshape(-1, _CHUNK)
+    weights = jax.lax.map(chunk, chunks).reshape(-1, *batch)
+    return weights[: chosen.states]
+
+
+def log_partition_function(setting: Setting) -> Array:
+    """ln Z of the free layers, for each element of the world."""
+    return jax.nn.logsumexp(log_weights(setting, plan(setting)), axis=0)
+
+
+class Exact(Equilibrator):
+    """Independent draws from the exact Boltzmann law, by enumeration of up to 2^22 states.
+
+    Its contrast is exact as well: the gradient of -T ln Z.
+
+    >>> import equilibria as eq
+    >>> draws = eq.sample(eq.rbm(4, 3, scale=1.0, key=0), Exact(), chains=5, key=1)
+    >>> draws["hidden"].shape
+    (5, 3)
+    """
+
+    steps: Array = eqx.field(init=False, default_factory=lambda: jnp.asarray(1))
+    tolerance: None = eqx.field(init=False, default=None)
+
+    def allowed(self, setting):
+        check.number("temperature", setting.temperature, above=0.0)
+        plan(setting)
+
+    def draws(self, setting):
+        return True
+
+    def step(self, setting, state, memory, key):
+        chosen = plan(setting)
+        batch = next(iter(state.values())).shape[:-1]
+        state_key, *layer_keys = jax.random.split(key, 1 + len(chosen.integrated))
+        weights = log_weights(setting, chosen)
+        cumulative = jnp.cumsum(jax.nn.softmax(weights, axis=0), axis=0)
+        uniform = jax.random.uniform(state_key, batch) * cumulative[-1]
+        if weights.ndim == 1:
+            indices = jnp.searchsorted(cumulative, uniform.reshape(-1), side="right")
+        else:
+            columns = cumulative.reshape(len(cumulative), -1).T
+            indices = jax.vmap(lambda column, draw: jnp.searchsorted(column, draw, side="right"))(
+                columns, jnp.broadcast_to(uniform, batch).reshape(-1)
+            )
+        # Rounding may leave the last entry a hair below the draw.
+        drawn = _configurations(setting, chosen, jnp.minimum(indices, chosen.states - 1), 0)
+        state = {**state, **{name: drawn[name].reshape(*batch, -1) for name in drawn}}
+        for name, layer_key in zip(chosen.integrated, layer_keys, strict=True):
+            unit, column = setting.inner.layer(name).unit, setting.column
+            state[name] = unit.heated(column).sample(layer_key, setting.field(state, name) / column)
+        return state, memory
+
+    def free_energy(self, setting, state):
+        return -setting.temperature * log_partition_function(setting)

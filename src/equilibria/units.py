@@ -1,0 +1,270 @@
+r"""What a neuron can be.
+
+A unit with self-energy $u(s)$ in a field $x$ has the law
+
+$$ p(s \mid x) = e^{x s - u(s) - c(x)}, \qquad c(x) = \ln \int e^{x s - u(s)}\, d\mu(s), $$
+
+and everything else follows from the cumulant function $c$: the mean is $c'$, the variance $c''$, and the entropy
+relative to the measure $e^{-u} d\mu$ is its Legendre transform $c(x) - x\,c'(x)$. At temperature $T$ the same law holds
+for `unit.heated(T)`, whose self-energy is $u/T$, in the field $x/T$; so no method below needs to know about temperature.
+
+A new unit is one class: the seven methods of `Unit`, nothing else changes (see CONTRIBUTING.md).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import log_ndtr, ndtri
+from jax.scipy.stats import norm
+from jax.typing import ArrayLike
+
+from equilibria import check
+
+
+# Gauss-Legendre quadrature on [0, 1].
+_POINTS, _WEIGHTS = (column.astype(np.float32) / 2 for column in np.polynomial.legendre.leggauss(32))
+_POINTS = _POINTS + np.float32(0.5)
+
+
+class Unit(eqx.Module):
+    """What every neuron offers: its response to a field.
+
+    `levels` lists the values of a discrete unit and is None for a continuous one, whose values fill the interval
+    `bounds`.
+    """
+
+    levels: ClassVar[tuple[float, ...] | None] = None
+    bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+
+    @abstractmethod
+    def mean(self, field: ArrayLike) -> Array:
+        """The average c'(x)."""
+
+    @abstractmethod
+    def variance(self, field: ArrayLike) -> Array:
+        """The variance c''(x)."""
+
+    @abstractmethod
+    def mode(self, field: ArrayLike) -> Array:
+        """The most probable value, argmax of x s - u(s)."""
+
+    @abstractmethod
+    def sample(self, key: Array, field: ArrayLike) -> Array:
+        """An independent draw for every element of `field`."""
+
+    @abstractmethod
+    def cumulant(self, field: ArrayLike) -> Array:
+        """The cumulant generating function c(x)."""
+
+    def entropy(self, field: ArrayLike) -> Array:
+        """The Legendre transform c(x) - x c'(x): the entropy relative to the unit's own measure."""
+        return self.cumulant(field) - field * self.mean(field)
+
+    def self_energy(self, state: ArrayLike) -> Array:
+        """The energy u(s) of the unit by itself; zero unless a unit says otherwise."""
+        return jnp.zeros_like(state)
+
+    def heated(self, temperature: ArrayLike) -> Unit:
+        """The same unit with its self-energy divided by the temperature."""
+        return self
+
+    def nudged(self, field: ArrayLike, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
+        """The unit and field that are equivalent to an extra energy `strength` (s - `target`)^2 / 2."""
+        return self, field + strength * target
+
+    def check(self, argument: str, values: ArrayLike) -> None:
+        """Refuse values that this unit cannot take."""
+        check.finite(argument, values)
+        given = check.concrete(values)
+        if given is None:
+            return
+        low, high = self.bounds if self.levels is None else (min(self.levels), max(self.levels))
+        outside = given[(given < low) | (given > high)] if self.levels is None else given[~np.isin(given, self.levels)]
+        if outside.size:
+            allowed = f"values in [{low:g}, {high:g}]" if self.levels is None else f"only {self.levels}"
+            check.refuse(
+                argument, f"{outside.flat[0]:g} among the values", f"{allowed} for {type(self).__name__} units"
+            )
+
+
+class Spin(Unit):
+    """A neuron with two states, -1 and +1.
+
+    >>> Spin().mean(0.5)
+    Array(0.46211717, dtype=float32, weak_type=True)
+    """
+
+    levels: ClassVar = (-1.0, 1.0)
+
+    def mean(self, field):
+        return jnp.tanh(field)
+
+    def variance(self, field):
+        return 1 - jnp.tanh(field) ** 2
+
+    def mode(self, field):
+        return jnp.where(jnp.asarray(field) >= 0, 1.0, -1.0)
+
+    def sample(self, key, field):
+        return jnp.where(jax.random.uniform(key, jnp.shape(field)) < jax.nn.sigmoid(2 * field), 1.0, -1.0)
+
+    def cumulant(self, field):
+        return jnp.logaddexp(field, -field)
+
+
+class Binary(Unit):
+    """A neuron with two states, 0 and 1.
+
+    >>> Binary().mean(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+
+    levels: ClassVar = (0.0, 1.0)
+
+    def mean(self, field):
+        return jax.nn.sigmoid(field)
+
+    def variance(self, field):
+        return jax.nn.sigmoid(field) * jax.nn.sigmoid(-field)
+
+    def mode(self, field):
+        return jnp.where(jnp.asarray(field) >= 0, 1.0, 0.0)
+
+    def sample(self, key, field):
+        return jnp.where(jax.random.uniform(key, jnp.shape(field)) < jax.nn.sigmoid(field), 1.0, 0.0)
+
+    def cumulant(self, field):
+        return jax.nn.softplus(field)
+
+    def nudged(self, field, strength, target):
+        return self, field + strength * (target - 0.5)  # s^2 = s: the square is a field as well
+
+
+class Gaussian(Unit):
+    """A real-valued neuron with self-energy s^2 / (2 variance).
+
+    `stiffness` is 1 / variance, as in `Clipped`.
+
+    >>> Gaussian(variance=2.0).mean(0.5)
+    Array(1., dtype=float32)
+    """
+
+    stiffness: Array
+
+    def __init__(self, variance: ArrayLike = 1.0):
+        self.stiffness = 1 / jnp.asarray(check.number("variance", variance, above=0.0), float)
+
+    def mean(self, field):
+        return field / self.stiffness
+
+    def variance(self, field):
+        return jnp.ones_like(field) / self.stiffness
+
+    def mode(self, field):
+        return field / self.stiffness
+
+    def sample(self, key, field):
+        return field / self.stiffness + jax.random.normal(key, jnp.shape(field)) / jnp.sqrt(self.stiffness)
+
+    def cumulant(self, field):
+        return jnp.square(field) / (2 * self.stiffness) + jnp.log(2 * jnp.pi / self.stiffness) / 2
+
+    def self_energy(self, state):
+        return self.stiffness * jnp.square(state) / 2
+
+    def heated(self, temperature):
+        return Gaussian(temperature / self.stiffness)
+
+    def nudged(self, field, strength, target):
+        stiffness = check.number(
+            "nudge: the output's stiffness plus its strength", self.stiffness + strength, above=0.0
+        )
+        return Gaussian(1 / stiffness), field + strength * target
+
+
+class Clipped(Unit):
+    r"""A neuron in [0, 1] with self-energy stiffness s^2 / 2; its mode is the hard sigmoid.
+
+    Its law is a normal law of mean x / k and variance 1 / k (k the stiffness) cut off at 0 and 1.
+
+    >>> Clipped().mode(jnp.array([-0.3, 0.4, 1.7]))
+    Array([0. , 0.4, 1. ], dtype=float32)
+    """
+
+    stiffness: Array = eqx.field(converter=lambda value: jnp.asarray(value, float), default=1.0)
+    bounds: ClassVar = (0.0, 1.0)
+
+    def __check_init__(self):
+        check.number("stiffness", self.stiffness, above=0.0)
+
+    def _law(self, field):
+        """Points, and the logarithm of the law's weight on each, of a quadrature over where the law lives.
+
+        The closed form of a cut-off normal law loses all its digits once the cut is a few widths away; a sum of
+        positive terms loses none. The interval ends where the weight has dropped by e^-30 from its maximum.
+        """
+        field, stiffness = jnp.asarray(field)[..., None], self.stiffness[..., None]
+        mode = jnp.clip(field / stiffness, 0, 1)
+
+        def reach(slope):
+            return 60 / (slope + jnp.sqrt(slope**2 + 60 * stiffness))
+
+        low = jnp.maximum(mode - reach(jnp.maximum(field - stiffness, 0)), 0)
+        high = jnp.minimum(mode + reach(jnp.maximum(-field, 0)), 1)
+        points = low + (high - low) * _POINTS
+        return points, field * points - stiffness * points**2 / 2 + jnp.log((high - low) * _WEIGHTS)
+
+    def mean(self, field):
+        points, log_weights = self._law(field)
+        return jnp.sum(jax.nn.softmax(log_weights) * points, axis=-1)
+
+    def variance(self, field):
+        points, log_weights = self._law(field)
+        weights = jax.nn.softmax(log_weights)
+        mean = jnp.sum(weights * points, axis=-1, keepdims=True)
+        return jnp.sum(weights * (points - mean) ** 2, axis=-1)
+
+    def cumulant(self, field):
+        return jax.nn.logsumexp(self._law(field)[1], axis=-1)
+
+    def mode(self, field):
+        return jnp.clip(field / self.stiffness, 0, 1)
+
+    def sample(self, key, field):
+        # The quantile is taken at the edge to which the law leans: there single precision has digits.
+        leans_high = field > self.stiffness / 2
+        centre = jnp.where(leans_high, 1 - field / self.stiffness, field / self.stiffness)
+        width = self.stiffness**-0.5
+        uniform = jax.random.uniform(key, jnp.shape(field), minval=jnp.finfo(jnp.float32).tiny)
+        below_edge, below_far = log_ndtr(centre / width), log_ndtr((centre - 1) / width)
+        log_mass = jnp.logaddexp(jnp.log(uniform) + below_edge, jnp.log1p(-uniform) + below_far)
+        distance = jnp.clip(centre - width * _normal_quantile(log_mass), 0, 1)
+        return jnp.where(leans_high, 1 - distance, distance)
+
+    def self_energy(self, state):
+        return self.stiffness * jnp.square(state) / 2
+
+    def heated(self, temperature):
+        return Clipped(self.stiffness / temperature)
+
+    def nudged(self, field, strength, target):
+        return Clipped(self.stiffness + strength), field + strength * target
+
+
+def _normal_quantile(log_mass: Array) -> Array:
+    """The standard normal quantile of exp(log_mass), also where that underflows.
+
+    ln Phi is concave and -sqrt(-2 ln p) lies left of the root, so Newton's steps increase to it and never overshoot.
+    """
+    tail = -jnp.sqrt(-2 * jnp.minimum(log_mass, -1.0))
+    for _ in range(3):
+        slope = jnp.exp(norm.logpdf(tail) - log_ndtr(tail))
+        tail = tail - (log_ndtr(tail) - log_mass) / slope
+    return jnp.where(log_mass > -20.0, ndtri(jnp.exp(jnp.minimum(log_mass, 0.0))), tail)

@@ -1,0 +1,16 @@
+"""Compiled code is shared between test runs and between the two test processes."""
+
+import os
+from pathlib import Path
+
+import jax
+
+_SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+jax.config.update(
+    "jax_compilation_cache_dir", os.environ.get("EQUILIBRIA_TEST_CACHE", str(Path(__file__).parent / ".compiled"))
+)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+if "EQUILIBRIA_DATA" not in os.environ and _SHARED.is_dir():
+    os.environ["EQUILIBRIA_DATA"] = str(_SHARED)
