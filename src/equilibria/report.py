@@ -170,13 +170,15 @@ header p:last-child, .notes, small, th { color: var(--soft); }
 header p:last-child { margin: .25rem 0 2rem; }
 .notes { font-size: .85rem; margin: .25rem 0 1rem; }
 a { color: var(--link); }
-section { margin-top: 3rem; padding-top: 2rem; border-top: 1px solid var(--line); }
+section { margin-top: 2rem; padding-top: 2rem; border-top: 1px solid var(--line); }
 figure { margin: 0 0 1.25rem; padding: 1rem; background: #fff; border: 1px solid var(--line); border-radius: 8px; }
-img { display: block; max-width: 100%; height: auto; max-height: 34rem; margin: 0 auto; }
+img { display: block; max-width: 100%; height: auto; max-height: 27rem; margin: 0 auto; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-size: .8rem; font-weight: 600; }
 th, td { padding: .55rem .9rem .55rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th:last-child, td:last-child { padding-right: 0; white-space: nowrap; }
+tbody tr:last-child td { border-bottom: 0; }
+.summary td:not(:first-child) { white-space: nowrap; }
 small, code { font-size: .85rem; }
 code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 pre { margin: 1.25rem 0 0; padding: .75rem 1rem; background: var(--card); border-radius: 8px; white-space: pre-wrap; }
@@ -187,7 +189,8 @@ pre { margin: 1.25rem 0 0; padding: .75rem 1rem; background: var(--card); border
   main { padding-top: 1.5rem; }
   figure { padding: .5rem; }
   .claims thead { display: none; }
-  .claims tr { display: block; padding: .6rem 0; border-bottom: 1px solid var(--line); }
+  .claims tr { display: block; padding: .6rem 0; }
+  .claims tr + tr { border-top: 1px solid var(--line); }
   .claims td { display: block; padding: .1rem 0; border: 0; }
   .claims td[data-label]::before { content: attr(data-label) " "; color: var(--soft); font-size: .8rem; } }
 @media print {

@@ -100,7 +100,7 @@ def _run(experiment: Experiment[Any], config: Any, progress: Progress, identity:
     seed = {"seed": config.seed} if hasattr(config, "seed") else {}
     made = {
         "seconds": round(seconds, 3),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
         "jax_version": jax.__version__,
         "device": jax.devices()[0].device_kind,
     }
