@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -25,6 +25,7 @@ def outcome(content):
         return None
 
 
+@settings(deadline=None)
 @given(ARRAYS, PACKINGS)
 def test_round_trip(idx_bytes, array, pack):
     parsed = parse_idx(pack(idx_bytes(array)))
@@ -35,28 +36,33 @@ def test_round_trip(idx_bytes, array, pack):
     assert parsed.dtype.isnative
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: b"\0\0" + tail))
 def test_random_bytes_are_refused_or_mean_what_they_say(idx_bytes, content):
     array = outcome(content)
     assert array is None or idx_bytes(array) == content
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes_after_the_gzip_signature_are_refused(content):
     assert outcome(b"\x1f\x8b" + content) is None
 
 
+@settings(deadline=None)
 @given(ARRAYS, PACKINGS, st.data())
 def test_every_truncation_is_refused(idx_bytes, array, pack, data):
     content = pack(idx_bytes(array))
     assert outcome(content[: data.draw(st.integers(0, len(content) - 1))]) is None
 
 
+@settings(deadline=None)
 @given(ARRAYS, PACKINGS, st.binary(min_size=1, max_size=20).filter(any))
 def test_trailing_bytes_are_refused(idx_bytes, array, pack, garbage):
     assert outcome(pack(idx_bytes(array)) + garbage) is None
 
 
+@settings(deadline=None)
 @given(ARRAYS, st.data())
 def test_a_changed_byte_is_refused_or_changes_the_array(idx_bytes, array, data):
     content = bytearray(idx_bytes(array))
@@ -66,14 +72,15 @@ def test_a_changed_byte_is_refused_or_changes_the_array(idx_bytes, array, data):
     assert parsed is None or idx_bytes(parsed) == content
 
 
+@settings(deadline=None)
 @given(ARRAYS, st.data())
 def test_a_changed_byte_in_a_gzip_is_refused_or_harmless(idx_bytes, array, data):
     content = bytearray(gzip.compress(idx_bytes(array), mtime=0))
     place = data.draw(st.integers(0, len(content) - 1))
     content[place] ^= data.draw(st.integers(1, 255))
     parsed = outcome(bytes(content))
-    # The checksum covers the values; gzip's own header has bytes (time, system) that mean nothing here.
-    assert parsed is None or (place < 10 and parsed.tobytes() == array.tobytes())
+    # The checksum covers what is unpacked. Some bytes mean nothing (time, padding), some values have two codes.
+    assert parsed is None or (parsed.dtype == array.dtype and parsed.tobytes() == array.tobytes())
 
 
 @pytest.mark.parametrize(

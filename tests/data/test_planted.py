@@ -3,7 +3,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equilibria.data import planted_receptive_fields
@@ -45,6 +45,7 @@ def test_two_to_four_fields_are_found_whenever_they_exist(count, size):
     assert found == reachable_by_search(count, size)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(1, 200), st.floats(-1, 1), st.integers(0, 2**31))
 def test_overlaps_are_exact_or_the_nearest_are_named(count, size, correlation, seed):
     key = jax.random.key(seed)
