@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..check import number
-from .saddle import bracketed_root, pointwise
+from .neuron import TINY, details
+from .saddle import root
 
 
 class Magnet(NamedTuple):
     """The stable state of a Curie-Weiss ferromagnet."""
 
-    m: np.ndarray  # magnetisation, >= 0 (and +0.0 above the critical temperature, where there is none)
+    m: np.ndarray  # magnetisation, >= 0
     free_energy: np.ndarray  # per spin
     converged: np.ndarray
 
@@ -31,20 +31,12 @@ def curie_weiss(temperature: ArrayLike, field: ArrayLike = 0.0) -> Magnet:
     >>> curie_weiss([0.0, 0.5, 1.5]).m.round(6)
     array([1.      , 0.957504, 0.      ])
     """
-    return Magnet(*_solve(number("temperature", temperature, least=0), number("field", field, least=0)))
-
-
-@pointwise
-def _solve(temperature, field):
-    def pull(m):
-        return jnp.tanh((m + field) / jnp.maximum(temperature, 1e-300)) - m
-
-    # m = 0 is a root too: tanh x > x - x^3/3 puts the other one above sqrt(3 (1 - T)) T
-    small = jnp.sqrt(jnp.maximum(3 * (1 - temperature), 0)) * temperature
-    low = jnp.where(field > 0, 0.0, small)
-    root = bracketed_root(pull, low, 1.0)
-    none = (field == 0) & (temperature >= 1)
-    m = jnp.where(temperature == 0, 1.0, jnp.where(none, 0.0, root.value))
-    local = jnp.abs(m + field)
-    entropy = temperature * jnp.log1p(jnp.exp(-2 * local / jnp.maximum(temperature, 1e-300)))
-    return m, m * m / 2 - local - entropy, root.converged | none | (temperature == 0)
+    number("temperature", temperature, least=0)
+    number("field", field, least=0)
+    warmth, h = (np.asarray(x, float) for x in np.broadcast_arrays(temperature, field))
+    # m = 0 is a root too without a field: tanh x > x - x^3/3 puts the other one above sqrt(3 (1 - T)) T
+    low = np.where(h > 0, 0.0, np.sqrt(np.maximum(3 * (1 - warmth), 0)) * warmth)
+    found = root(lambda m, T, h: np.tanh((m + h) / np.maximum(T, TINY)) - m, low, 1.0, warmth, h)
+    trivial = (warmth == 0) | ((h == 0) & (warmth >= 1))
+    m = np.where(trivial, np.where(warmth == 0, 1.0, 0.0), found.value)
+    return Magnet(m[()], m * m / 2 - details(m + h, 0.0, warmth).pressure, found.converged | trivial)

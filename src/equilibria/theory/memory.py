@@ -1,0 +1,128 @@
+"""What a large Hopfield network remembers: order parameters, and how many patterns it can hold."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import check
+from .replica import Order, Setting, State, disordered, edge, order, retrieval
+
+BRANCHES = ("retrieval", "spin glass", "paramagnet")
+
+
+class Memory(NamedTuple):
+    """One branch of the theory of a Hopfield network; where `exists` is False the branch is absent, its values NaN."""
+
+    m: np.ndarray  # overlap with the retrieved pattern
+    q: np.ndarray  # overlap of two replicas, E[<sigma>^2]
+    free_energy: np.ndarray  # per spin, self-couplings removed
+    stability: np.ndarray  # of de Almeida and Thouless: the replica-symmetric state is stable where it is positive
+    exists: np.ndarray
+    converged: np.ndarray  # of the values where the branch exists, of its absence where it does not
+
+
+def hopfield(
+    load: ArrayLike, temperature: ArrayLike = 0.0, sleep: ArrayLike = 0.0, *, branch: str = "retrieval"
+) -> Memory:
+    """Order parameters of a Hopfield network of N spins and K patterns, N -> infinity at `load` alpha = K/N.
+
+    Replica-symmetric theory at any `temperature` T >= 0, for couplings that have slept for a time t = `sleep`,
+
+        J = (1/N) sum_{mu nu} xi^mu [(1+t) / (1 + t C)]_{mu nu} xi^nu,   C_{mu nu} = xi^mu . xi^nu / N
+
+    so that 0 is Hebb's rule and infinity the pseudo-inverse. Without sleep (Amit, Gutfreund, Sompolinsky 1987)
+
+        m = E tanh((m + sqrt(alpha r) z) / T),  q = E tanh^2(same),  r = q / (1 - (1-q)/T)^2
+
+    and with it the equations in `replica.py` (Fachechi, Agliari, Barra 2019; E. Agliari, lecture at Frascati 2024).
+
+    `branch` is one of
+    - "retrieval": m > 0; it exists up to the spinodal, `hopfield_capacity`;
+    - "spin glass": m = 0 < q; it exists below the temperature `hopfield_glass`;
+    - "paramagnet": m = q = 0; given where it is stable, from that temperature on.
+
+    A load of 0 is a finite number of patterns: retrieval is the Curie-Weiss ferromagnet. At T = 0 the stability is minus
+    infinity for every load above 0. The arguments broadcast.
+
+    >>> hopfield(load=[0.05, 0.1, 0.2], temperature=0.2).m.round(6)
+    array([0.998878, 0.989085,      nan])
+    """
+    check.choice("branch", branch, BRANCHES)
+    return solve(branch, load, *_checked(temperature, sleep, load))
+
+
+def hopfield_capacity(temperature: ArrayLike = 0.0, sleep: ArrayLike = 0.0) -> np.ndarray:
+    """The largest load alpha = K/N at which patterns are retrieved: the spinodal of the retrieval branch.
+
+    It is 0 at T >= 1. With `temperature` it need not fall: the replica-symmetric line is re-entrant near T = 0. With
+    `sleep` it grows to 1 at any T > 0; at exactly T = 0 it passes 1 (1.068 for endless sleep), because there the energies
+    that hold the patterns at alpha > 1, of order 1/sleep, are compared with no temperature at all.
+
+    >>> hopfield_capacity(sleep=[0.0, 1.0]).round(6)
+    array([0.137906, 0.386596])
+    """
+    return spinodal(*_checked(temperature, sleep))[()]
+
+
+def hopfield_glass(load: ArrayLike, sleep: ArrayLike = 0.0) -> np.ndarray:
+    """The temperature below which the spins freeze, with or without a pattern: T = 1 + sqrt(alpha) under Hebb's rule.
+
+    With a = alpha the `load` and t the `sleep`,
+
+        T = (1+t) (1 + sqrt a) / {[1 + t sqrt a (1 + sqrt a)] [1 + t (1 + sqrt a)^2]}
+
+    >>> hopfield_glass(0.1, sleep=[0.0, 1.0]).round(6)
+    array([1.316228, 0.68026 ])
+    """
+    t = np.asarray(check.number("sleep", sleep, least=0), float)
+    b = np.sqrt(np.asarray(check.number("load", load, least=0), float))
+    return (1 + t) * (1 + b) / ((1 + t * b * (1 + b)) * (1 + t * (1 + b) ** 2))
+
+
+def solve(branch: str, load: ArrayLike, *given: ArrayLike) -> Memory:
+    """One branch in the Setting `given`."""
+    load, *settings = (np.array(x, float) for x in np.broadcast_arrays(load, *given))
+    if branch == "retrieval":
+        end = edge(*settings)
+        exists = (load <= end.load) & (settings[0] < 1)
+        state = retrieval(load[exists], end.ratio[exists], *(x[exists] for x in settings))
+        return _fill(state, exists, end.converged, settings)
+    state = disordered(load, *settings)
+    exists = (state.noise > 0) if branch == "spin glass" else _thawed(state, load, settings[0])
+    return _fill(State(*(x[exists] for x in state)), exists, state.converged, settings)
+
+
+def spinodal(*given: ArrayLike) -> np.ndarray:
+    """The load of the spinodal in the Setting `given`, or an error if it was not found."""
+    end = edge(*given)
+    if not end.converged.all():
+        raise RuntimeError(
+            f"the spinodal was not found at {int((~end.converged).sum())} of {end.converged.size} points"
+        )
+    return end.load
+
+
+def _thawed(state: State, load: np.ndarray, temperature: np.ndarray) -> np.ndarray:
+    # without patterns nothing freezes, but below T = 1 the one that is there is retrieved
+    return (state.noise == 0) & ((load > 0) | (temperature >= 1))
+
+
+def _fill(state: State, exists: np.ndarray, converged: np.ndarray, settings: list[np.ndarray]) -> Memory:
+    """The order parameters of `state`, which holds the points where the branch exists, among all points."""
+    values = order(state, Setting(*(x[exists] for x in settings)))
+    filled = [np.full(exists.shape, np.nan) for _ in Order._fields]
+    for whole, part in zip(filled, values, strict=True):
+        whole[exists] = part
+    converged = np.array(converged)
+    converged[exists] &= state.converged
+    return Memory(*(x[()] for x in (*filled, exists, converged)))
+
+
+def _checked(temperature: ArrayLike, sleep: ArrayLike, load: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    check.number("load", load, least=0)
+    return np.asarray(check.number("temperature", temperature, least=0)), np.asarray(
+        check.number("sleep", sleep, least=0)
+    )
