@@ -218,6 +218,7 @@ def _line(parameters, influence, state, world):
 
 @pytest.mark.parametrize(("case", "temperature"), [("well", 2.0), ("pair", 1.0)])
 def test_theorem_by_sampling(case, temperature, responses):
+    """Beside the standard error, 1% is left for the width of the differences, 0.1, and for rounding."""
     _, *arguments = CASES[case]
     sides = system(case, temperature).check_theorem(*arguments, key=KEY)
     left, right = responses[case, temperature]
@@ -231,6 +232,7 @@ def test_theorem_by_sampling(case, temperature, responses):
 @cases
 @temperatures
 def test_proposition_by_sampling(case, temperature):
+    """Beside the standard error, the nudged side is left 2% for the third derivative, of order nudge² = 0.01."""
     _, *arguments = CASES[case]
     sides = system(case, temperature).check_proposition(*arguments, direction=DIRECTIONS[case], key=KEY)
     world = arguments[-1]

@@ -178,7 +178,8 @@ class Stochastic(eqx.Module):
         """Theorem 3 on this energy: (d/dθ E[dF/dβ])^T = d/dβ E[dF/dθ] (73), at any temperature.
 
         Both sides are centered differences, of width `nudge`, of sampled expectations; each is an `Estimate` of size
-        (dim β, dim θ), and so is the difference, whose error counts that the chains share their noise.
+        (dim β, dim θ), and so is the difference, whose error counts that the chains share their noise. Where nothing
+        fluctuates (a regulariser) only rounding is left, which the error does not count.
 
         >>> system = Stochastic(lambda weight, pull, state, world: 0.5 * weight * state**2 + pull * state, step=0.3)
         >>> sides = system.check_theorem(2.0, 0.5, 0.0, key=jax.random.key(0))       # both are pull / weight^2
