@@ -1,4 +1,10 @@
+from .examples import dataset_entropy as dataset_entropy
+from .examples import hopfield_examples as hopfield_examples
+from .examples import hopfield_examples_capacity as hopfield_examples_capacity
+from .examples import hopfield_examples_step as hopfield_examples_step
 from .ferromagnet import curie_weiss as curie_weiss
 from .memory import hopfield as hopfield
 from .memory import hopfield_capacity as hopfield_capacity
 from .memory import hopfield_glass as hopfield_glass
+from .diagram import hopfield_lines as hopfield_lines
+from .diagram import hopfield_phases as hopfield_phases

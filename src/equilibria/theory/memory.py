@@ -95,7 +95,7 @@ def solve(branch: str, load: ArrayLike, *given: ArrayLike) -> Memory:
     return _fill(State(*(x[exists] for x in state)), exists, state.converged, settings)
 
 
-def spinodal(*given: ArrayLike) -> np.ndarray:
+def spinodal(*given: np.ndarray) -> np.ndarray:
     """The load of the spinodal in the Setting `given`, or an error if it was not found."""
     end = edge(*given)
     if not end.converged.all():

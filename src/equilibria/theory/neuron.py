@@ -101,11 +101,11 @@ def _either(by_noise: Callable, by_field: Callable, *given: ArrayLike) -> list[n
         for chosen, average in ((sharp, by_noise), (~sharp, by_field))
         for block in _blocks(np.flatnonzero(chosen))
     ]
-    results = np.empty((len(parts[0][1]) if parts else 0, sharp.size))
+    results = np.empty((len(parts[0][1]), sharp.size))
     for block, values in parts:
         results[:, block] = values
     return [row.reshape(arrays[0].shape)[()] for row in results]
 
 
 def _blocks(places: np.ndarray) -> list[np.ndarray]:
-    return [places[start : start + BLOCK] for start in range(0, places.size, BLOCK)]
+    return [places[start : start + BLOCK] for start in range(0, max(places.size, 1), BLOCK)]

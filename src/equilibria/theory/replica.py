@@ -23,7 +23,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from .neuron import TINY, details, response
@@ -35,16 +34,16 @@ RATIOS = (1e-3, 30.0)  # the noise-to-signal ratios among which the spinodal is 
 class Setting(NamedTuple):
     """What is given besides the load."""
 
-    temperature: ArrayLike
-    sleep: ArrayLike = 0.0
-    entropy: ArrayLike = 0.0  # rho of the examples; 0 where the patterns themselves are stored
-    examples: ArrayLike = np.inf  # M, the number of examples of each pattern
-    others: ArrayLike = 0.0  # M - 1 for unlabelled examples, else 0
+    temperature: np.ndarray
+    sleep: np.ndarray = np.array(0.0)
+    entropy: np.ndarray = np.array(0.0)  # rho of the examples; 0 where the patterns themselves are stored
+    examples: np.ndarray = np.array(np.inf)  # M, the number of examples of each pattern
+    unlabelled: np.ndarray = np.array(0.0)  # M - 1 for unlabelled examples, else 0
 
     @property
     def blur(self) -> np.ndarray:
         """w = rho / (1 + rho): the variance of a stored entry, and the strength of the unlabelled examples' modes."""
-        return np.asarray(self.entropy / (1 + np.asarray(self.entropy)))
+        return self.entropy / (1 + self.entropy)
 
 
 class Law(NamedTuple):
@@ -101,12 +100,13 @@ class Others(NamedTuple):
 
 
 def others(here: Site, signal: np.ndarray, noise: np.ndarray, delta: np.ndarray, setting: Setting) -> Others:
-    t, kappa = setting.sleep, setting.sleep / (1 + np.asarray(setting.sleep))
+    t, kappa = setting.sleep, setting.sleep / (1 + setting.sleep)
     stiffness = 1 + t / delta - (1 + t) * here.slope / delta**2
     projection = signal * here.aligned + noise**2 * here.slope  # E[h tanh(h/T)], by parts
     overlap = here.square / delta**2 - 2 * kappa * projection / delta + kappa**2 * (signal**2 + noise**2)
+    overlap = np.maximum(overlap, 1e-15 * noise**2 + TINY)  # the mean of a square: rounding must not make it negative
     main = (stiffness * delta / (1 + t)) ** 2
-    unlabelled = setting.others * (setting.blur / (1 - setting.blur * here.slope)) ** 2
+    unlabelled = setting.unlabelled * (setting.blur / (1 - setting.blur * here.slope)) ** 2
     return Others(stiffness, overlap, np.sign(stiffness) * main / (1 + unlabelled * main))
 
 
@@ -120,7 +120,7 @@ class State(NamedTuple):
     converged: np.ndarray
 
 
-def at_ratio(ratio: ArrayLike, *given: ArrayLike) -> State:
+def at_ratio(ratio: np.ndarray, *given: np.ndarray) -> State:
     """The retrieval states of noise-to-signal `ratio` in the Setting `given`, T < 1.
 
     Each comes with its load, which is negative where the equations have no solution.
@@ -132,7 +132,7 @@ def at_ratio(ratio: ArrayLike, *given: ArrayLike) -> State:
         here = site(signal, noise, setting)
         delta = (np.sqrt(t**2 + 4 * (1 + t) * here.aligned / signal) - t) / 2
         rest = others(here, signal, noise, delta, setting)
-        power = noise**2 / np.maximum(rest.overlap, TINY)
+        power = noise**2 / rest.overlap
         return 1 - 1 / delta - t * power * rest.stiffness * delta / (1 + t) ** 2, delta, power * rest.softness
 
     # for T < 1 the mismatch is positive at small signals; beyond A = 1 it is not, since E[xi tanh] <= 1 makes delta < 1
@@ -149,7 +149,7 @@ class Edge(NamedTuple):
     converged: np.ndarray
 
 
-def edge(*given: ArrayLike) -> Edge:
+def edge(*given: np.ndarray) -> Edge:
     """The spinodal of retrieval in the Setting `given`: the largest load of the branch, 0 for T >= 1."""
     settings, where = np.unique(
         np.stack([np.ravel(x) for x in np.broadcast_arrays(*given)]), axis=1, return_inverse=True
@@ -165,7 +165,7 @@ def edge(*given: ArrayLike) -> Edge:
     return Edge(ratio, load, converged.astype(bool))
 
 
-def retrieval(load: np.ndarray, end: np.ndarray, *given: ArrayLike) -> State:
+def retrieval(load: np.ndarray, end: np.ndarray, *given: np.ndarray) -> State:
     """The retrieval states at `load`, given the ratio `end` of the spinodal."""
 
     def excess(ratio, load, *given):
@@ -177,11 +177,13 @@ def retrieval(load: np.ndarray, end: np.ndarray, *given: ArrayLike) -> State:
     return state._replace(load=load, converged=state.converged & converged)
 
 
-def disordered(load: np.ndarray, *given: ArrayLike) -> State:
+def disordered(load: np.ndarray, *given: np.ndarray) -> State:
     """The states without retrieval: the spin glass, or where there is none the paramagnet (noise = 0)."""
 
     def solve(noise, load, *given):
-        setting = Setting(*given)._replace(entropy=0.0, examples=np.inf)  # without signal the entries' law is idle
+        setting = Setting(*given)._replace(
+            entropy=np.array(0.0), examples=np.array(np.inf)
+        )  # without signal the entries' law is idle
         here = site(np.zeros_like(noise), noise, setting)
         return here, _delta(here.slope, load, setting.sleep)
 
@@ -194,7 +196,7 @@ def disordered(load: np.ndarray, *given: ArrayLike) -> State:
     setting = Setting(*given)
     low = 1e-6 * temperature + 1e-9
     # without sleep X < sqrt(alpha strength) + sqrt(2/pi), since E sech^2(h/T) / T <= sqrt(2/pi) / X
-    high = (np.sqrt(load * (1 + setting.others * setting.blur**2)) + 1) * (1 + sleep)
+    high = (np.sqrt(load * (1 + setting.unlabelled * setting.blur**2)) + 1) * (1 + sleep)
     frozen = (excess(low, load, *given) < 0) & (load > 0)
     noise, converged = root(excess, low, high, load, *given)
     noise = np.where(frozen, noise, 0.0)
@@ -229,12 +231,12 @@ def order(state: State, setting: Setting) -> Order:
             + alpha T ln(D) / 2 + T ln(Delta) / 2 + kappa Delta X^2 / 2 - T E[ln 2cosh(h/T)]
             + Tr J / (2N) - T ln det(1 + t C) / (2N)
 
-    the last two from `bare`, and for unlabelled examples + alpha (M-1) [T ln(1 - w chi) - w q / (1 - w chi)] / 2. The stability is that of de
-    Almeida and Thouless, 1 - alpha G E[(sech^2(h/T) / (T Delta) - kappa)^2].
+    the last two from `bare`, and for unlabelled examples + alpha (M-1) [T ln(1 - w chi) - w q / (1 - w chi)] / 2. The
+    stability is that of de Almeida and Thouless, 1 - alpha G E[(sech^2(h/T) / (T Delta) - kappa)^2].
     """
     signal, noise, delta, load, _ = state
     t, temperature, blur = setting.sleep, setting.temperature, setting.blur
-    kappa = t / (1 + np.asarray(t))
+    kappa = t / (1 + t)
     entries, here = law(setting), site(signal, noise, setting)
     rest = others(here, signal, noise, delta, setting)
     each = details(*_fields(signal, noise, entries), np.asarray(temperature)[..., None])
@@ -250,15 +252,15 @@ def order(state: State, setting: Setting) -> Order:
         + temperature * (load * np.log(stiffness) + np.log(delta)) / 2
         + kappa * delta * noise**2 / 2
         - pressure
-        + (self_coupling - temperature * log_determinant + load * setting.others * blur) / 2
-        + load * setting.others * (temperature * np.log(soft) - blur * rest.overlap / soft) / 2
+        + (self_coupling - temperature * log_determinant + load * setting.unlabelled * blur) / 2
+        + load * setting.unlabelled * (temperature * np.log(soft) - blur * rest.overlap / soft) / 2
     )
     fluctuation = slope_square / delta**2 - 2 * kappa * here.slope / delta + kappa**2
     softness = np.where(load > 0, rest.softness, np.inf)
     return Order(here.m, here.square, free_energy, 1 - load * fluctuation / softness)
 
 
-def bare(load: ArrayLike, sleep: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def bare(load: np.ndarray, sleep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The self-coupling J_ii and ln det(1 + t C) / N of the patterns alone.
 
     By the Marchenko-Pastur law, from Delta and D at infinite temperature: D = 1 + t/Delta, (Delta - 1) D = alpha t.

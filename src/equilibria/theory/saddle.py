@@ -1,7 +1,7 @@
 """What saddle-point equations have in common: averages over Gaussian and thermal noise, roots and maxima, many at once.
 
-All of it is NumPy in double precision, element by element: functions take arrays that broadcast, and the solvers drop
-the elements that have converged.
+NumPy in double precision, element by element: functions take arrays that broadcast, and the solvers drop the elements
+that have converged. Only `bracketed_root` is for compiled code.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh_tridiagonal
@@ -56,8 +58,8 @@ def _logistic_rule(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 class Found(NamedTuple):
     """Where a function has its root or its maximum."""
 
-    value: np.ndarray
-    converged: np.ndarray  # False, with a `value` of no use, where the ends do not bracket one or the steps ran out
+    value: Any
+    converged: Any  # False, with a `value` of no use, where the ends do not bracket one or the steps ran out
 
 
 def root(function: Callable, low: ArrayLike, high: ArrayLike, *given: ArrayLike, tolerance: float = 1e-14) -> Found:
@@ -71,6 +73,62 @@ def root(function: Callable, low: ArrayLike, high: ArrayLike, *given: ArrayLike,
     tolerances = {"xatol": 1e-30, "xrtol": tolerance, "fatol": 0, "frtol": 0}
     result = elementwise.find_root(function, (low, high), args=given, tolerances=tolerances)
     return Found(result.x, result.success)
+
+
+def bracketed_root(
+    function: Callable,
+    low: jax.typing.ArrayLike,
+    high: jax.typing.ArrayLike,
+    *,
+    tolerance: float = 1e-14,
+    steps: int = 100,
+) -> Found:
+    """`root` for one point inside compiled code (jit, vmap): the root of a scalar `function` between `low` and `high`.
+
+    Chandrupatla's method (Adv. Eng. Software 28, 145, 1997): inverse quadratic interpolation where the last points
+    are well placed for it, bisection elsewhere. The root never leaves its bracket. `tolerance` is relative to the root,
+    and to the first bracket for a root at zero.
+
+    >>> with jax.enable_x64(True):
+    ...     print(bracketed_root(lambda x: x * x - 2, 0.0, 2.0).value)
+    1.41421356...
+    """
+    low, high = jnp.asarray(low, float), jnp.asarray(high, float)
+    floor = 0.01 * tolerance * jnp.abs(high - low)
+
+    def unfinished(carry):
+        new, f_new, old, _, _, _, _, step = carry
+        return (jnp.abs(new - old) > tolerance * jnp.abs(new) + floor) & (f_new != 0) & (step < steps)
+
+    def advance(carry):
+        new, f_new, old, f_old, _, _, fraction, step = carry
+        trial = new + fraction * (old - new)
+        f_trial = function(trial)
+        same = jnp.sign(f_trial) == jnp.sign(f_new)
+        # (new, old) stays a bracket; `last` is the point that leaves it
+        last, f_last = jnp.where(same, new, old), jnp.where(same, f_new, f_old)
+        old, f_old = jnp.where(same, old, new), jnp.where(same, f_old, f_new)
+        swap = jnp.abs(f_old) < jnp.abs(f_trial)
+        new, f_new = jnp.where(swap, old, trial), jnp.where(swap, f_old, f_trial)
+        old, f_old = jnp.where(swap, trial, old), jnp.where(swap, f_trial, f_old)
+        xi, phi = (new - old) / (last - old), (f_new - f_old) / (f_last - f_old)
+        usable = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+        quadratic = f_new / (f_old - f_new) * f_last / (f_old - f_last) + (last - new) / (old - new) * f_new / (
+            f_last - f_new
+        ) * f_old / (f_last - f_old)
+        margin = jnp.minimum((0.5 * tolerance * jnp.abs(new) + floor) / jnp.abs(old - new), 0.5)
+        fraction = jnp.clip(jnp.where(usable, quadratic, 0.5), margin, 1 - margin)
+        return new, f_new, old, f_old, last, f_last, fraction, step + 1
+
+    f_low, f_high = function(low), function(high)
+    swap = jnp.abs(f_low) < jnp.abs(f_high)
+    new, f_new = jnp.where(swap, low, high), jnp.where(swap, f_low, f_high)
+    old, f_old = jnp.where(swap, high, low), jnp.where(swap, f_high, f_low)
+    bracketed = jnp.sign(f_low) * jnp.sign(f_high) <= 0
+    steps = jnp.where(bracketed, steps, 0)
+    carry = (new, f_new, old, f_old, old, f_old, jnp.full_like(new, 0.5), jnp.zeros((), int))
+    new, f_new, *_, step = jax.lax.while_loop(unfinished, advance, carry)
+    return Found(new, bracketed & ((step < steps) | (f_new == 0)))
 
 
 def maximum(function: Callable, low: float, high: float, *given: ArrayLike, scan: int = 24) -> Found:
