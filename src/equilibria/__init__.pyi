@@ -1,3 +1,6 @@
+__version__: str
+from .archive import load_network as load_network
+from .archive import save_network as save_network
 from .architectures import dense as dense
 from .architectures import hopfield as hopfield
 from .architectures import layered as layered
@@ -13,6 +16,18 @@ from .equilibrators.exact import Exact as Exact
 from .equilibrators.flow import GradientFlow as GradientFlow
 from .equilibrators.flow import Langevin as Langevin
 from .equilibrators.sweep import Sweeps as Sweeps
+from .learn.contrast import Phase as Phase
+from .learn.contrast import Recipe as Recipe
+from .learn.contrast import contrast as contrast
+from .learn.recipes import cd as cd
+from .learn.recipes import contrastive_hebbian as contrastive_hebbian
+from .learn.recipes import equilibrium_propagation as equilibrium_propagation
+from .learn.recipes import exact as exact
+from .learn.recipes import pcd as pcd
+from .learn.recipes import rdm as rdm
+from .learn.train import Diverged as Diverged
+from .learn.train import Run as Run
+from .learn.train import train as train
 from .marginal import integrate_out as integrate_out
 from .measure.overlaps import overlap as overlap
 from .measure.overlaps import replica_overlap as replica_overlap

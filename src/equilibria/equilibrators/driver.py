@@ -65,6 +65,23 @@ class Setting(eqx.Module):
         }
 
     @property
+    def independent(self) -> bool:
+        """Whether the free layers are not coupled to one another, so that their law given the rest is known."""
+        return not self.inner.couplings and not {*self.clamps, *self.nudges} & set(self.free)
+
+    @property
+    def integrable(self) -> tuple[str, ...]:
+        """Free layers that can be summed out at once, given all others.
+
+        All of them if they are independent; else those of the second colour, which a sweep updates before the first.
+        """
+        if self.independent:
+            return self.free
+        second = self.network.colours[1] if len(self.network.colours) > 1 else ()
+        busy = {*self.network.lateral, *self.clamps, *self.nudges}
+        return tuple(name for name in self.free if name in second and name not in busy)
+
+    @property
     def column(self) -> Array:
         """The temperature with an axis for the neurons."""
         return self.temperature[..., None]
@@ -114,6 +131,11 @@ class Equilibrator(eqx.Module):
     def at_zero(self) -> Equilibrator:
         """The equilibrator for temperature exactly zero."""
         return self
+
+    @property
+    def averages(self) -> bool:
+        """Whether `free_energy` sums the integrable layers out, so that nothing need be done where all layers are."""
+        return False
 
     def free_energy(self, setting: Setting, state: State) -> Array:
         """A number for each chain whose gradient in the parameters is the average of dE's in the equilibrium reached."""

@@ -1,0 +1,88 @@
+"""Networks as named arrays and a description that JSON can say, and back; no code is stored or run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equilibria import check, store
+from equilibria.couplings import Coupling
+from equilibria.network import Layer, Network
+from equilibria.units import Unit
+
+
+def save_network(folder: str | Path, network: Network) -> Path:
+    """Write a network as the checkpoint of step 0 of `folder`.
+
+    >>> import tempfile
+    >>> from equilibria import rbm
+    >>> folder = tempfile.mkdtemp()
+    >>> path = save_network(folder, rbm(4, 3, key=0))
+    >>> load_network(folder).names
+    ('visible', 'hidden')
+    """
+    arrays, description = describe(network)
+    return store.save(folder, 0, arrays, {"network": description})
+
+
+def load_network(path: str | Path, *, fallback: bool = False) -> Network:
+    """The network in a checkpoint file, or in the newest checkpoint of a folder: what `train` left, or `save_network`."""
+    checkpoint = store.load(path, fallback=fallback)
+    if "network" not in checkpoint.metadata:
+        raise store.CheckpointError(f"{checkpoint.path}: holds no network")
+    return rebuild(checkpoint.metadata["network"], checkpoint.arrays)
+
+
+def describe(network: Network) -> tuple[dict[str, Any], Any]:
+    """The arrays of a network by name, and its structure with their names in place of them."""
+    arrays: dict[str, Any] = {}
+
+    def described(part: Any, path: str) -> Any:
+        if isinstance(part, eqx.Module):
+            fields = dataclasses.fields(part)  # type: ignore[arg-type]  # every Equinox module is a dataclass
+            return {
+                "kind": type(part).__name__,
+                **{field.name: described(getattr(part, field.name), f"{path}.{field.name}") for field in fields},
+            }
+        if isinstance(part, (jax.Array, np.ndarray)):
+            arrays[path] = part
+            return {"array": path}
+        if isinstance(part, (tuple, list)):
+            return [described(item, f"{path}.{index}") for index, item in enumerate(part)]
+        return part
+
+    structure = described(network, "network")
+    return arrays, structure
+
+
+def rebuild(structure: Any, arrays: Mapping[str, Any]) -> Any:
+    """The network that `describe` took apart."""
+    if isinstance(structure, list):
+        return tuple(rebuild(item, arrays) for item in structure)
+    if not isinstance(structure, dict):
+        return structure
+    if "array" in structure:
+        return jnp.asarray(arrays[structure["array"]])
+    fields = dict(structure)
+    kinds = {kind.__name__: kind for kind in _kinds()}
+    kind = kinds[check.choice("network", fields.pop("kind"), kinds)]
+    # Not through __init__, whose arguments may differ from the fields (a Gaussian takes a variance).
+    module = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(module, name, rebuild(value, arrays))
+    return module
+
+
+def _kinds() -> Iterator[type]:
+    """The classes a network may be made of; one's own units and couplings count once they are imported."""
+    families: list[type] = [Network, Layer, Unit, Coupling]
+    for family in families:
+        families.extend(family.__subclasses__())
+        yield family
