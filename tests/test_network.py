@@ -2,12 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-import machines
 import numpy as np
-import oracle
 import pytest
 
 import equilibria as eq
+import machines
+import oracle
 
 every_machine = pytest.mark.parametrize("machine", machines.DISCRETE)
 

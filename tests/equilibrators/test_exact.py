@@ -1,12 +1,12 @@
 """Exact sums against the oracle."""
 
 import jax
-import machines
 import numpy as np
-import oracle
 import pytest
 
 import equilibria as eq
+import machines
+import oracle
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.driver import setting
 

@@ -1,11 +1,11 @@
 """Flows of continuous units: descent, and Langevin dynamics against quadrature."""
 
 import jax.numpy as jnp
-import machines
 import numpy as np
 import pytest
 
 import equilibria as eq
+import machines
 
 CHAINS = 8_000
 NETWORK = machines.with_biases(eq.layered((1, 1, 1), units=eq.Clipped(), key=2), 2, scale=1.5)

@@ -1,11 +1,11 @@
 """Every sampler against exact enumeration."""
 
-import machines
 import numpy as np
-import oracle
 import pytest
 
 import equilibria as eq
+import machines
+import oracle
 
 CHAINS = 10_000
 SAMPLERS = {"sweeps": eq.Sweeps(60), "visits": eq.Sweeps(400, visits=1), "exact": eq.Exact()}

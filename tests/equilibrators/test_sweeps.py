@@ -3,14 +3,14 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import machines
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equilibria as eq
+import machines
+import oracle
 from equilibria.equilibrators import driver
 
 

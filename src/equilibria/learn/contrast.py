@@ -36,7 +36,9 @@ class Phase(eqx.Module):
     how: Equilibrator
     hold: Literal["none", "inputs", "all"] = eqx.field(static=True, default="none")
     start: Start = eqx.field(static=True, default="data")
-    nudge: Array | None = eqx.field(default=None, converter=lambda value: value if value is None else jnp.asarray(value, float))
+    nudge: Array | None = eqx.field(
+        default=None, converter=lambda value: value if value is None else jnp.asarray(value, float)
+    )
     temperature: Array = eqx.field(default=1.0, converter=lambda value: jnp.asarray(value, float))
 
     def world(self, data: Mapping[str, Array], target: str) -> list[Clamp | Nudge]:
@@ -163,7 +165,9 @@ def contrast(
 
     def difference(parameters: Network) -> Array:
         plus_energy, minus_energy = (
-            jnp.mean(phase.how.free_energy(setting(parameters, phase.world(data, target), phase.temperature), end.state))
+            jnp.mean(
+                phase.how.free_energy(setting(parameters, phase.world(data, target), phase.temperature), end.state)
+            )
             for phase, end in ((plus_phase, plus), (minus_phase, minus))
         )
         return (plus_energy - minus_energy) / distance

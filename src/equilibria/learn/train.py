@@ -98,16 +98,24 @@ def train(
     total = check.count("epochs", epochs) * per_epoch
     transform, optimiser_state = _optimiser(network, optimiser, learning_rate)
     key = as_key(key)
-    setup = {"batch_size": batch_size, "data": _fingerprint(data), "recipe": repr(recipe), "key": _fingerprint({"": key})}
+    setup = {
+        "batch_size": batch_size,
+        "data": _fingerprint(data),
+        "recipe": repr(recipe),
+        "key": _fingerprint({"": key}),
+    }
 
     begin_key, step_key = jax.random.split(key)
     memory = recipe.begin(network, data, batch_size, begin_key)
-    carry = _Carry(jnp.asarray(0), network, optimiser_state, memory, _no_totals(network, recipe, data), jnp.asarray(0))
+    none = jnp.zeros((), int)
+    carry = _Carry(none, network, optimiser_state, memory, _no_totals(network, recipe, data), none)
     history = _History()
     if checkpoint is not None:
         carry, history = _take_up(Path(checkpoint), resume, carry, setup, history)
 
-    records = set(_default_records(total, per_epoch) if record is None else (check.count("record", step) for step in record))
+    records = set(
+        _default_records(total, per_epoch) if record is None else (check.count("record", step) for step in record)
+    )
     saves = set(range(0, total, checkpoint_every or per_epoch)) | {total}
     stops = sorted(step for step in records | saves | {total} if int(carry.step) < step <= total)
     advance, chunk = Advance(recipe, transform, batch_size), 1
@@ -184,12 +192,14 @@ def _shuffled(key: Array, epoch: Array, examples: int) -> Array:
     return jax.random.permutation(jax.random.fold_in(key, jnp.uint32(2**32 - 1) - epoch.astype(jnp.uint32)), examples)
 
 
-def _advance_to(advance: Advance, carry: _Carry, data: State, stop: int, key: Array, chunk: int, bar) -> tuple[_Carry, int]:
+def _advance_to(
+    advance: Advance, carry: _Carry, data: State, stop: int, key: Array, chunk: int, bar
+) -> tuple[_Carry, int]:
     """The carry at step `stop`, in chunks of about a second, and the length of chunk arrived at."""
     while (now := int(carry.step)) < stop:
         began = time.monotonic()
         until = min(stop, now + chunk)
-        carry, finite = advance(carry, data, jnp.asarray(until), key)
+        carry, finite = advance(carry, data, jnp.asarray(until, int), key)
         if not finite:
             raise Diverged(
                 f"training diverged between steps {now} and {until}: the network is no longer finite. "
@@ -216,7 +226,9 @@ def _optimiser(network: Network, optimiser, learning_rate) -> tuple[optax.Gradie
 def _checked_data(network: Network, data) -> State:
     if isinstance(data, tuple):
         if len(data) != 2:
-            check.refuse("data", f"{len(data)} arrays", "one array, a pair (first layer, last layer), or a dict by layer")
+            check.refuse(
+                "data", f"{len(data)} arrays", "one array, a pair (first layer, last layer), or a dict by layer"
+            )
         data = dict(zip((network.names[0], network.names[-1]), data, strict=True))
     by_layer = dict(data) if isinstance(data, Mapping) else {network.names[0]: data}
     if not by_layer:
@@ -226,7 +238,9 @@ def _checked_data(network: Network, data) -> State:
         argument = f"data[{name!r}]"
         network.check_values(argument, name, values)
         if np.ndim(values) != 2 or len(values) == 0:
-            check.refuse(argument, f"shape {np.shape(values)}", f"shape (examples, {network.layer(name).size}), not empty")
+            check.refuse(
+                argument, f"shape {np.shape(values)}", f"shape (examples, {network.layer(name).size}), not empty"
+            )
         checked[name] = jnp.asarray(values)
     if len({len(values) for values in checked.values()}) > 1:
         sizes = {name: len(values) for name, values in checked.items()}
@@ -273,7 +287,8 @@ class _History:
         columns = self.arrays()
         coordinates = {name: ("step", columns.pop(name, np.zeros(0))) for name in ("step", "epoch")}
         variables = {
-            name: (("step", *(f"{name}_{axis}" for axis in range(values.ndim - 1))), values) for name, values in columns.items()
+            name: (("step", *(f"{name}_{axis}" for axis in range(values.ndim - 1))), values)
+            for name, values in columns.items()
         }
         return xr.Dataset(variables, coordinates)
 
@@ -303,11 +318,15 @@ def _take_up(folder: Path, resume: bool, carry: _Carry, setup: Mapping[str, Any]
     if store.latest(folder) is None:
         return carry, history
     if not resume:
-        check.refuse("checkpoint", f"{folder}, which holds a run", "another folder, or resume=True to go on with that run")
+        check.refuse(
+            "checkpoint", f"{folder}, which holds a run", "another folder, or resume=True to go on with that run"
+        )
     found = store.load(folder, fallback=True)
     for name, value in setup.items():
         if found.metadata["setup"].get(name) != value:
-            check.refuse("checkpoint", f"{folder}, a run with another {name}", "the same data, recipe, batch size and key")
+            check.refuse(
+                "checkpoint", f"{folder}, a run with another {name}", "the same data, recipe, batch size and key"
+            )
     wanted = _state_arrays(carry)
     for name, leaf in wanted.items():
         stored = found.arrays.get(name)

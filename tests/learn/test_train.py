@@ -1,0 +1,245 @@
+"""The training loop: it learns, records, stops, and survives being killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import equilibria as eq
+import machines
+from equilibria import store
+from equilibria.equilibrators.driver import setting
+from equilibria.equilibrators.exact import log_partition_function
+from equilibria.learn import train as training
+
+DATA = np.random.default_rng(0).choice([0.0, 1.0], (40, 5), p=[0.2, 0.8]) * np.array([1, 1, 0, 1, 1])
+RECIPES = {
+    "cd": eq.cd(2),
+    "pcd": eq.pcd(2, chains=30),
+    "rdm": eq.rdm(5),
+    "exact": eq.exact(),
+}
+
+
+def log_likelihood(network, data):
+    free = network.free_energy({"visible": jnp.asarray(data)}, ("hidden",))
+    return float(-jnp.mean(free) - log_partition_function(setting(network, (), 1.0)))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_likelihood_recipe_learns(recipe):
+    network = eq.rbm(5, 3, key=0)
+    run = eq.train(network, DATA, RECIPES[recipe], epochs=60, batch_size=20, learning_rate=0.2, key=1)
+    # Independent neurons of the data's means are the best a machine without weights can do.
+    means = DATA.mean(0).clip(1e-3, 1 - 1e-3)
+    independent = (means * np.log(means) + (1 - means) * np.log(1 - means)).sum()
+    assert log_likelihood(run.network, DATA) > log_likelihood(network, DATA) + 1.0
+    assert log_likelihood(run.network, DATA) > independent - 0.15
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        eq.equilibrium_propagation(0.5),
+        eq.equilibrium_propagation(0.5, centered=False, random_sign=True, particles=True),
+        eq.contrastive_hebbian(),
+    ],
+    ids=["centered", "random sign, particles", "contrastive Hebbian"],
+)
+def test_every_supervised_recipe_learns(recipe):
+    """Which of three groups of inputs is brightest."""
+    inputs = np.random.default_rng(1).random((300, 6)).astype(np.float32)
+    labels = np.eye(3)[inputs.reshape(300, 3, 2).sum(2).argmax(1)]
+    network = eq.layered((6, 20, 3), gain=0.6, key=2)
+    run = eq.train(network, (inputs, labels), recipe, epochs=40, batch_size=20, learning_rate=0.1, key=3)
+    assert run.history["error"][0] > 0.4
+    assert run.history["error"][-1] < 0.12
+
+
+def test_a_dense_network_trains_with_symmetric_weights():
+    spins = np.sign(np.random.default_rng(3).normal(size=(50, 6)) + 0.5)
+    run = eq.train(eq.dense(6, key=0), spins, eq.pcd(3), epochs=5, batch_size=10, learning_rate=0.1, key=1)
+    weights = run.network.couplings[0].weights
+    np.testing.assert_allclose(weights, weights.T, atol=1e-7)
+    assert not np.diagonal(weights).any()
+
+
+def test_history_is_labelled_and_metrics_are_recorded_where_asked():
+    called = []
+    run = eq.train(
+        eq.rbm(5, 3, key=0),
+        DATA,
+        eq.cd(1),
+        epochs=3,
+        batch_size=10,
+        record=[1, 5, 12],
+        key=1,
+        metrics=lambda network: {
+            "weights": network.couplings[0].weights,
+            "norm": jnp.linalg.norm(network.couplings[0].weights),
+        },
+        callbacks=[lambda step, network: called.append((step, network.names))],
+    )
+    assert run.history["step"].values.tolist() == [1, 5, 12]
+    assert run.history["epoch"].values.tolist() == [0.25, 1.25, 3.0]
+    assert run.history["weights"].shape == (3, 5, 3)
+    assert run.history["norm"].dims == ("step",)
+    np.testing.assert_array_equal(run.history["weights"][-1], run.network.couplings[0].weights)
+    assert called == [(step, ("visible", "hidden")) for step in (1, 5, 12)]
+
+
+def test_records_are_log_spaced_then_each_epoch():
+    run = eq.train(eq.rbm(5, 3, key=0), DATA, eq.cd(1), epochs=2, batch_size=4, key=1)
+    assert run.history["step"].values.tolist() == [1, 2, 4, 8, 10, 20]
+
+
+def test_any_optimiser_and_schedule():
+    for optimiser in (
+        optax.adam(0.05),
+        optax.chain(optax.clip(1.0), optax.sgd(optax.linear_schedule(0.2, 0.0, 50), momentum=0.9)),
+    ):
+        run = eq.train(eq.rbm(5, 3, key=0), DATA, eq.pcd(1), epochs=20, batch_size=20, optimiser=optimiser, key=1)
+        assert log_likelihood(run.network, DATA) > log_likelihood(eq.rbm(5, 3, key=0), DATA) + 0.5
+
+
+def test_learning_rate_and_weights_do_not_compile_again(monkeypatch):
+    traces = []
+    original = training.contrast
+    monkeypatch.setattr(training, "contrast", lambda *a, **k: (traces.append(1), original(*a, **k))[1])
+    for seed, rate, steps in ((0, 0.1, 2), (1, 0.3, 5)):
+        eq.train(eq.rbm(5, 4, key=seed), DATA, eq.cd(steps), epochs=2, batch_size=20, learning_rate=rate, key=seed)
+        # Each call looks once at the report's shape; only the first compiles the step.
+        assert len(traces) == 2 + seed
+
+
+def test_divergence_is_said_and_the_last_checkpoint_kept(tmp_path):
+    network = eq.rbm(5, 3, visible=eq.Spin(), hidden=eq.Gaussian(), key=0)
+    spins = 2 * DATA - 1
+    with pytest.raises(eq.Diverged, match=r"diverged between steps \d+ and \d+.*smaller learning rate"):
+        eq.train(network, spins, eq.pcd(1), epochs=400, batch_size=20, learning_rate=1e6, checkpoint=tmp_path, key=1)
+    kept = eq.load_network(tmp_path)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept))
+
+
+def same(first, second):
+    """Bit for bit."""
+    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True))
+
+
+@pytest.mark.parametrize(
+    "recipe", [eq.pcd(1), eq.equilibrium_propagation(0.5, particles=True)], ids=["pcd", "particles"]
+)
+def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path, recipe):
+    if recipe.base is None:
+        network, data = eq.rbm(5, 3, key=0), DATA
+    else:
+        network, data = eq.layered((5, 4, 2), key=0), (DATA, np.eye(2)[np.arange(40) % 2])
+
+    def go(epochs, folder, **options):
+        options = {"batch_size": 10, "optimiser": optax.adam(0.01), "checkpoint": folder, "key": 1} | options
+        return eq.train(network, data, recipe, epochs=epochs, **options)
+
+    whole = go(6, tmp_path / "whole")
+    go(2, tmp_path / "parts")
+    with pytest.raises(ValueError, match="holds a run; allowed: another folder, or resume=True"):
+        go(6, tmp_path / "parts")
+    resumed = go(6, tmp_path / "parts", resume=True)
+    assert same(whole.network, resumed.network)
+    assert same(whole.memory, resumed.memory)
+    assert same(eq.load_network(tmp_path / "parts"), whole.network)
+    assert resumed.history["step"].values.tolist() == whole.history["step"].values.tolist()
+    np.testing.assert_array_equal(resumed.history["contrast"], whole.history["contrast"])
+
+
+def test_resuming_something_else_is_refused(tmp_path):
+    options = {"epochs": 1, "batch_size": 10, "checkpoint": tmp_path, "resume": True}
+    network = eq.rbm(5, 3, key=0)
+    eq.train(network, DATA, eq.cd(1), key=1, **options)
+    for changes, reason in (
+        ({"key": 2}, "another key"),
+        ({"key": 1, "batch_size": 20}, "another batch_size"),
+        ({"key": 1, "recipe": eq.pcd(1)}, "another recipe"),
+        ({"key": 1, "data": 1 - DATA}, "another data"),
+        ({"key": 1, "network": eq.rbm(5, 4, key=0)}, "does not fit"),
+    ):
+        arguments = {"network": network, "data": DATA, "recipe": eq.cd(1), **options, **changes}
+        with pytest.raises(ValueError, match=reason):
+            eq.train(**arguments)
+
+
+SCRIPT = """
+import sys, numpy as np, equilibria as eq
+data = np.random.default_rng(0).choice([0.0, 1.0], (60, 8))
+run = eq.train(eq.rbm(8, 6, key=0), data, eq.pcd(1), epochs=400, batch_size=10, learning_rate=0.05, checkpoint=sys.argv[1],
+               checkpoint_every=7, resume=True, key=1)
+np.save(sys.argv[1] + "/final.npy", run.network.couplings[0].weights)
+"""
+
+
+def test_a_run_killed_at_any_moment_resumes_bit_for_bit(tmp_path):
+    """A real process, really killed with SIGKILL several times, ends with the weights of one that ran through."""
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+
+    def start(folder):
+        return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], env=environment)
+
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert start(whole).wait(timeout=240) == 0
+    kills, reached, patience = 0, 0, np.random.default_rng(0)
+    for _ in range(3):
+        process = start(killed)
+        while process.poll() is None and steps_done(killed) <= reached:
+            time.sleep(0.002)
+        time.sleep(patience.uniform(0, 0.05))  # anywhere in the loop, writes included
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+        reached = steps_done(killed)
+    assert kills >= 2
+    assert reached < 2400
+    assert start(killed).wait(timeout=240) == 0
+    np.testing.assert_array_equal(np.load(whole / "final.npy"), np.load(killed / "final.npy"))
+
+
+def steps_done(folder: Path) -> int:
+    newest = store.latest(folder)
+    return -1 if newest is None else int(newest.stem.split("-")[1])
+
+
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path):
+    network, options = eq.rbm(5, 3, key=0), {"batch_size": 10, "key": 1}
+    whole = eq.train(network, DATA, eq.cd(1), epochs=4, checkpoint=tmp_path / "whole", **options)
+    eq.train(network, DATA, eq.cd(1), epochs=3, checkpoint=tmp_path / "hurt", **options)
+    newest = store.latest(tmp_path / "hurt")
+    newest.write_bytes(newest.read_bytes()[:-20])
+    with pytest.warns(UserWarning, match="checkpoint"):
+        resumed = eq.train(network, DATA, eq.cd(1), epochs=4, checkpoint=tmp_path / "hurt", resume=True, **options)
+    assert same(whole.network, resumed.network)
+
+
+def test_networks_of_every_constructor_can_be_stored(tmp_path):
+    for name, network in machines.DISCRETE.items():
+        eq.save_network(tmp_path / name, network)
+        loaded = eq.load_network(tmp_path / name)
+        assert jax.tree.structure(loaded) == jax.tree.structure(network)
+        assert same(loaded, network)
+
+
+def test_eight_bit_data_stay_eight_bit():
+    network = eq.rbm(5, 3, key=0)
+    as_bytes = eq.train(network, DATA.astype(np.uint8), eq.cd(1), epochs=1, batch_size=10, key=1)
+    as_floats = eq.train(network, DATA, eq.cd(1), epochs=1, batch_size=10, key=1)
+    assert same(as_bytes.network, as_floats.network)
