@@ -1,0 +1,1 @@
+"""What the command line does, one module for a family of commands; imported when a command runs."""
