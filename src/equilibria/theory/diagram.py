@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .. import check
 from .memory import BRANCHES, Memory, hopfield, hopfield_glass
-from .replica import Setting, at_ratio, disordered, edge, order
+from .replica import LONGEST, Setting, at_ratio, disordered, edge, order
 from .saddle import root
 
 PHASES = ("paramagnet", "spin glass", "metastable retrieval", "retrieval")
@@ -38,7 +38,7 @@ def hopfield_lines(temperature: ArrayLike, sleep: ArrayLike = 0.0) -> Lines:
     (np.float64(0.13791), np.float64(0.05185))
     """
     check.number("temperature", temperature, least=0)
-    check.number("sleep", sleep, least=0)
+    check.number("sleep", sleep, least=0, most=LONGEST)
     given = [np.array(x, float) for x in np.broadcast_arrays(temperature, sleep)]
     end = edge(*given)
     first, found = _crossing(_advantage, end.ratio, end.load, *given)

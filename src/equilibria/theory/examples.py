@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from .. import check
 from .memory import BRANCHES, Memory, solve, spinodal
 from .neuron import response
-from .replica import Setting, law
+from .replica import LONGEST, Setting, law
 
 
 def dataset_entropy(quality: ArrayLike, examples: ArrayLike) -> np.ndarray:
@@ -105,7 +105,7 @@ def hopfield_examples_step(
     entries, scale = law(setting), np.sqrt(1 + setting.entropy)  # the archetype's field is xi / scale
     variance = np.asarray(load) * (1 + setting.unlabelled * setting.blur**2) + entries.variance / scale**2
     answer = response(entries.values / scale[..., None], np.sqrt(variance)[..., None], 0.0)
-    return (entries.weights * answer.mean).sum(-1)
+    return entries.mean(answer.mean)
 
 
 def _setting(
@@ -119,7 +119,7 @@ def _setting(
     """The fields of a Setting, checked."""
     check.number("temperature", temperature, least=0)
     check.number("entropy", entropy, least=0)
-    check.number("sleep", sleep, least=0)
+    check.number("sleep", sleep, least=0, most=LONGEST)
     if examples is None and not supervised:
         check.refuse("examples", None, "the number of examples of each archetype, when not supervised")
     if not supervised and np.any(np.asarray(sleep) > 0):

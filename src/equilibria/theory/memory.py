@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import check
-from .replica import Order, Setting, State, disordered, edge, order, retrieval
+from .replica import LONGEST, Order, Setting, State, disordered, edge, order, retrieval
 
 BRANCHES = ("retrieval", "spin glass", "paramagnet")
 
@@ -41,11 +41,12 @@ def hopfield(
 
     `branch` is one of
     - "retrieval": m > 0; it exists up to the spinodal, `hopfield_capacity`;
-    - "spin glass": m = 0 < q; it exists below the temperature `hopfield_glass`;
+    - "spin glass": m = 0 < q; given below the temperature `hopfield_glass`. There q starts from 0, but after long sleep
+      at small loads it starts with a jump, and its continuation to higher temperatures is not followed;
     - "paramagnet": m = q = 0; given where it is stable, from that temperature on.
 
-    A load of 0 is a finite number of patterns: retrieval is the Curie-Weiss ferromagnet. At T = 0 the stability is minus
-    infinity for every load above 0. The arguments broadcast.
+    `sleep` may be up to 10^4. A load of 0 is a finite number of patterns: retrieval is the Curie-Weiss ferromagnet. At
+    T = 0 the stability is minus infinity for every load above 0. The arguments broadcast.
 
     >>> hopfield(load=[0.05, 0.1, 0.2], temperature=0.2).m.round(6)
     array([0.998878, 0.989085,      nan])
@@ -57,9 +58,10 @@ def hopfield(
 def hopfield_capacity(temperature: ArrayLike = 0.0, sleep: ArrayLike = 0.0) -> np.ndarray:
     """The largest load alpha = K/N at which patterns are retrieved: the spinodal of the retrieval branch.
 
-    It is 0 at T >= 1. With `temperature` it need not fall: the replica-symmetric line is re-entrant near T = 0. With
-    `sleep` it grows to 1 at any T > 0; at exactly T = 0 it passes 1 (1.068 for endless sleep), because there the energies
-    that hold the patterns at alpha > 1, of order 1/sleep, are compared with no temperature at all.
+    It is 0 at T >= 1. With `temperature` it need not fall: the replica-symmetric line is re-entrant near T = 0. Nor need
+    it rise with `sleep`: long sleep brings it to 1 for T -> 0, the most that the pseudo-inverse can hold, but at exactly
+    T = 0 it passes 1 (1.068), because the energies that hold the patterns at alpha > 1, of order 1/sleep, are then
+    compared with no temperature at all.
 
     >>> hopfield_capacity(sleep=[0.0, 1.0]).round(6)
     array([0.137906, 0.386596])
@@ -123,6 +125,5 @@ def _fill(state: State, exists: np.ndarray, converged: np.ndarray, settings: lis
 
 def _checked(temperature: ArrayLike, sleep: ArrayLike, load: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarray]:
     check.number("load", load, least=0)
-    return np.asarray(check.number("temperature", temperature, least=0)), np.asarray(
-        check.number("sleep", sleep, least=0)
-    )
+    check.number("temperature", temperature, least=0)
+    return np.asarray(temperature, float), np.asarray(check.number("sleep", sleep, least=0, most=LONGEST), float)

@@ -16,7 +16,7 @@ from scipy.special import erf
 
 from .saddle import gaussian_average, logistic_average
 
-TINY = 1e-300  # stands for zero where one divides by a temperature
+TINY = 1e-100  # stands for zero where one divides by a temperature; its square is still a number
 BLOCK = 2048  # as many points at a time keep their quadrature nodes in the processor's cache
 
 

@@ -20,6 +20,7 @@ Fachechi, Agliari and Barra (Neural Networks 112, 24, 2019); for examples those 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,9 @@ from scipy.stats import binom
 from .neuron import TINY, details, response
 from .saddle import maximum, root
 
-RATIOS = (1e-3, 30.0)  # the noise-to-signal ratios among which the spinodal is sought
+RATIOS = (1e-3, 30.0)  # the noise-to-signal ratios, the first over 1 + sleep, among which the spinodal is sought
+LONG = 1000.0  # a sleep after which one ratio may have several solutions
+LONGEST = 1e4  # a sleep beyond which rounding, which grows as its square, would be felt at T = 0
 
 
 class Setting(NamedTuple):
@@ -56,6 +59,10 @@ class Law(NamedTuple):
     weights: np.ndarray
     variance: np.ndarray
 
+    def mean(self, each: np.ndarray) -> np.ndarray:
+        """The average of what each atom has; atoms without weight may have anything."""
+        return (self.weights * np.where(self.weights > 0, each, 0.0)).sum(-1)
+
 
 def law(setting: Setting) -> Law:
     """The mean of M blurred copies of a +1: binomial, or Gaussian for M infinite."""
@@ -81,8 +88,8 @@ class Site(NamedTuple):
 def site(signal: np.ndarray, noise: np.ndarray, setting: Setting) -> Site:
     entries = law(setting)
     each = response(*_fields(signal, noise, entries), np.asarray(setting.temperature)[..., None])
-    m, square, slope = ((entries.weights * average).sum(-1) for average in each)
-    aligned = (entries.weights * entries.values * each.mean).sum(-1) + entries.variance * signal * slope
+    m, square, slope = (entries.mean(average) for average in each)
+    aligned = entries.mean(entries.values * each.mean) + entries.variance * signal * slope
     return Site(m, aligned, square, slope)
 
 
@@ -130,15 +137,30 @@ def at_ratio(ratio: np.ndarray, *given: np.ndarray) -> State:
         setting, noise = Setting(*given), ratio * signal
         t = setting.sleep
         here = site(signal, noise, setting)
-        delta = (np.sqrt(t**2 + 4 * (1 + t) * here.aligned / signal) - t) / 2
+        pull = (1 + t) * here.aligned / signal
+        delta = 2 * pull / (t + np.sqrt(t**2 + 4 * pull))  # of Delta (Delta + t) = pull; no difference of large numbers
         rest = others(here, signal, noise, delta, setting)
         power = noise**2 / rest.overlap
         return 1 - 1 / delta - t * power * rest.stiffness * delta / (1 + t) ** 2, delta, power * rest.softness
 
+    def mismatch(*x):
+        return solve(*x)[0]
+
     # for T < 1 the mismatch is positive at small signals; beyond A = 1 it is not, since E[xi tanh] <= 1 makes delta < 1
-    signal, converged = root(lambda *x: solve(*x)[0], 1e-9, 1.25, ratio, *given)
-    _, delta, load = solve(signal, ratio, *given)
+    ratio, *settings = np.broadcast_arrays(ratio, *given)
+    low, high = np.full(ratio.shape, 1e-9), np.full(ratio.shape, 1.25)
+    long = settings[1] > LONG
+    low[long], high[long] = _highest(mismatch, ratio[long], *(x[long] for x in settings))
+    signal, converged = root(mismatch, low, high, ratio, *settings)
+    _, delta, load = solve(signal, ratio, *settings)
     return State(signal, ratio * signal, delta, load, converged)
+
+
+def _highest(mismatch: Callable, *given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A bracket of the largest signal where the mismatch vanishes: the one that the branch has come from."""
+    signals = np.geomspace(1.25, 1e-9, 240)
+    first = np.argmax(mismatch(signals, *(x[:, None] for x in given)) > 0, axis=-1)
+    return signals[first], signals[first - 1]
 
 
 class Edge(NamedTuple):
@@ -158,7 +180,8 @@ def edge(*given: np.ndarray) -> Edge:
     found = np.zeros((3, cold.size))
     found[2] = True
     if cold.any():
-        place = maximum(lambda x, *given: at_ratio(np.exp(x), *given).load, *np.log(RATIOS), *settings[:, cold])
+        low, high = np.log(RATIOS[0] / (1 + settings[1, cold])), np.log(RATIOS[1])
+        place = maximum(lambda x, *given: at_ratio(np.exp(x), *given).load, low, high, *settings[:, cold])
         state = at_ratio(np.exp(place.value), *settings[:, cold])
         found[:, cold] = np.exp(place.value), np.maximum(state.load, 0), place.converged & state.converged
     ratio, load, converged = found[:, where.ravel()].reshape(3, *np.broadcast(*given).shape)
@@ -240,9 +263,11 @@ def order(state: State, setting: Setting) -> Order:
     entries, here = law(setting), site(signal, noise, setting)
     rest = others(here, signal, noise, delta, setting)
     each = details(*_fields(signal, noise, entries), np.asarray(temperature)[..., None])
-    pressure, slope_square = ((entries.weights * average).sum(-1) for average in each)
-    # without patterns D and 1 - w chi may be anything: they do not count
-    stiffness, soft = (np.where(load > 0, x, 1.0) for x in (rest.stiffness, 1 - blur * here.slope))
+    pressure, slope_square = (entries.mean(average) for average in each)
+    fluctuation = slope_square / delta**2 - 2 * kappa * here.slope / delta + kappa**2
+    # without patterns the others do not count, and may be anything
+    count = (rest.stiffness, rest.softness, 1 - blur * here.slope, fluctuation)
+    stiffness, softness, soft, fluctuation = (np.where(load > 0, x, 1.0) for x in count)
     self_coupling, log_determinant = bare(load, t)
     change = here.slope / delta**2 - kappa / delta  # (Q - q) / T
     free_energy = (
@@ -255,9 +280,8 @@ def order(state: State, setting: Setting) -> Order:
         + (self_coupling - temperature * log_determinant + load * setting.unlabelled * blur) / 2
         + load * setting.unlabelled * (temperature * np.log(soft) - blur * rest.overlap / soft) / 2
     )
-    fluctuation = slope_square / delta**2 - 2 * kappa * here.slope / delta + kappa**2
-    softness = np.where(load > 0, rest.softness, np.inf)
-    return Order(here.m, here.square, free_energy, 1 - load * fluctuation / softness)
+    m = np.where(signal > 0, here.m, 0.0)  # not a rounding error
+    return Order(m, here.square, free_energy, 1 - load * fluctuation / softness)
 
 
 def bare(load: np.ndarray, sleep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -266,6 +290,7 @@ def bare(load: np.ndarray, sleep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     By the Marchenko-Pastur law, from Delta and D at infinite temperature: D = 1 + t/Delta, (Delta - 1) D = alpha t.
     """
     b = 1 + load * sleep - sleep
-    delta = (b + np.sqrt(b * b + 4 * sleep)) / 2
+    larger = (np.abs(b) + np.sqrt(b * b + 4 * sleep)) / 2
+    delta = np.where(b > 0, larger, sleep / larger)
     stiffness = 1 + sleep / delta
     return load * (1 + sleep) / (delta * stiffness), load * np.log(stiffness) + np.log(delta) - 1 + 1 / delta

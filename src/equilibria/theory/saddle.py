@@ -18,11 +18,11 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import elementwise
 
 
-def gaussian_average(function: Callable, *, nodes: int = 112) -> Any:
+def gaussian_average(function: Callable, *, nodes: int = 128) -> Any:
     """The average E[f(z)] of `function` over a standard normal z.
 
     The trapezoidal rule on [-9, 9], beyond which the weight is below double precision. It converges exponentially: with
-    112 nodes it is exact to rounding for a function as smooth as tanh(2 z), and a function twice as steep needs twice
+    128 nodes it is exact to rounding for a function as smooth as tanh(2 z), and a function twice as steep needs twice
     the nodes. For a spin in a field of any strength there is `neuron.py`.
 
     `function` takes the array of nodes and returns an array whose last axis is that of the nodes.
@@ -98,7 +98,7 @@ def bracketed_root(
 
     def unfinished(carry):
         new, f_new, old, _, _, _, _, step = carry
-        return (jnp.abs(new - old) > tolerance * jnp.abs(new) + floor) & (f_new != 0) & (step < steps)
+        return (jnp.abs(new - old) > tolerance * jnp.abs(new) + floor) & (f_new != 0) & (step < most)
 
     def advance(carry):
         new, f_new, old, f_old, _, _, fraction, step = carry
@@ -125,13 +125,13 @@ def bracketed_root(
     new, f_new = jnp.where(swap, low, high), jnp.where(swap, f_low, f_high)
     old, f_old = jnp.where(swap, high, low), jnp.where(swap, f_high, f_low)
     bracketed = jnp.sign(f_low) * jnp.sign(f_high) <= 0
-    steps = jnp.where(bracketed, steps, 0)
+    most = jnp.where(bracketed, steps, 0)
     carry = (new, f_new, old, f_old, old, f_old, jnp.full_like(new, 0.5), jnp.zeros((), int))
     new, f_new, *_, step = jax.lax.while_loop(unfinished, advance, carry)
-    return Found(new, bracketed & ((step < steps) | (f_new == 0)))
+    return Found(new, bracketed & ((step < most) | (f_new == 0)))
 
 
-def maximum(function: Callable, low: float, high: float, *given: ArrayLike, scan: int = 24) -> Found:
+def maximum(function: Callable, low: ArrayLike, high: ArrayLike, *given: ArrayLike, scan: int = 40) -> Found:
     """Where function(x, *given) is largest in x between `low` and `high`: the best of a scan, refined.
 
     The place is good to the square root of machine precision, the height to machine precision.
@@ -139,10 +139,10 @@ def maximum(function: Callable, low: float, high: float, *given: ArrayLike, scan
     >>> maximum(lambda x, c: x * np.exp(-c * x), 0, 5, [1.0, 2.0]).value.round(6)
     array([1. , 0.5])
     """
-    points = np.linspace(low, high, scan)
-    arrays = np.broadcast_arrays(*given)
+    low, high, *arrays = np.broadcast_arrays(low, high, *given)
+    points = np.linspace(low, high, scan, axis=-1)
     heights = function(points, *(array[..., None] for array in arrays))
-    best = np.clip(np.argmax(heights, axis=-1), 1, scan - 2)
-    bracket = (points[best - 1], points[best], points[best + 1])
-    result = elementwise.find_minimum(lambda *x: -function(*x), bracket, args=arrays, tolerances={"xrtol": 1e-9})
-    return Found(np.where(result.success, result.x, points[best]), result.success)
+    best = np.clip(np.argmax(heights, axis=-1), 1, scan - 2)[..., None]
+    bracket = tuple(np.take_along_axis(points, best + step, axis=-1)[..., 0] for step in (-1, 0, 1))
+    result = elementwise.find_minimum(lambda *x: -function(*x), bracket, args=tuple(arrays), tolerances={"xrtol": 1e-9})
+    return Found(np.where(result.success, result.x, bracket[1]), result.success)
