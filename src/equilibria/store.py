@@ -25,6 +25,7 @@ import safetensors
 import safetensors.numpy
 
 from equilibria import __version__, check
+from equilibria.random import generator
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -277,7 +278,7 @@ def _decode(array: np.ndarray, kind: str | None) -> Any:
     if kind is None:
         return array
     if kind.startswith("key "):
-        return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=kind.removeprefix("key "))
+        return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=generator(kind.removeprefix("key ")))
     return array.view(getattr(ml_dtypes, kind))
 
 
