@@ -58,8 +58,8 @@ CASES = {
         r"start\['neurons'\]: got shape \(4,\)",
     ),
     "start outside the support": (
-        lambda: eq.equilibrate(HOPFIELD, eq.Sweeps(1), np.full(5, 0.5), key=0),
-        r"start\['neurons'\]: got 0.5 among",
+        lambda: eq.equilibrate(HOPFIELD, eq.Sweeps(1), np.full(5, 1.5), key=0),
+        r"start\['neurons'\]: got 1.5 among",
     ),
     "chains against start": (
         lambda: eq.equilibrate(HOPFIELD, eq.Sweeps(1), np.ones((3, 5)), chains=4, key=0),

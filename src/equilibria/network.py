@@ -149,11 +149,11 @@ class Network(eqx.Module):
         """The sufficient statistics -dE/dtheta, averaged over the configurations, in the shape of the network."""
         return jax.tree.map(jnp.negative, eqx.filter_grad(lambda network: jnp.mean(network.energy(state)))(self))
 
-    def check_values(self, argument: str, name: str, values: ArrayLike) -> None:
-        """Refuse values that the layer `name` cannot take."""
+    def check_values(self, argument: str, name: str, values: ArrayLike, *, between: bool = False) -> None:
+        """Refuse values that the layer `name` cannot take (see `Unit.check`)."""
         layer = self.layer(name)
         check.shape(argument, values, (layer.size,))
-        layer.unit.check(argument, values)
+        layer.unit.check(argument, values, between=between)
 
 
 def _other_end(coupling: Coupling, name: str) -> str | None:

@@ -79,16 +79,17 @@ class Unit(eqx.Module):
         """The unit and field that are equivalent to an extra energy `strength` (s - `target`)^2 / 2."""
         return self, field + strength * target
 
-    def check(self, argument: str, values: ArrayLike) -> None:
-        """Refuse values that this unit cannot take."""
+    def check(self, argument: str, values: ArrayLike, *, between: bool = False) -> None:
+        """Refuse values that this unit cannot take, or with `between` only those outside its lowest and highest."""
         check.finite(argument, values)
         given = check.concrete(values)
         if given is None:
             return
         low, high = self.bounds if self.levels is None else (min(self.levels), max(self.levels))
-        outside = given[(given < low) | (given > high)] if self.levels is None else given[~np.isin(given, self.levels)]
+        filled = between or self.levels is None
+        outside = given[(given < low) | (given > high)] if filled else given[~np.isin(given, self.levels)]
         if outside.size:
-            allowed = f"values in [{low:g}, {high:g}]" if self.levels is None else f"only {self.levels}"
+            allowed = f"values in [{low:g}, {high:g}]" if filled else f"only {self.levels}"
             check.refuse(
                 argument, f"{outside.flat[0]:g} among the values", f"{allowed} for {type(self).__name__} units"
             )

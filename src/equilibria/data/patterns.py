@@ -12,9 +12,10 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.random import as_key
 
 
-def random_patterns(count: int, size: int, *, bias: float = 0.0, key: Array) -> Array:
+def random_patterns(count: int, size: int, *, bias: float = 0.0, key: Array | int) -> Array:
     """`count` patterns of `size` independent neurons: P(xi = +1) = (1 + bias)/2, so E xi = bias.
 
     With `bias` = 0 these are the patterns of the Hopfield model (Amit, Gutfreund and Sompolinsky 1985);
@@ -26,10 +27,10 @@ def random_patterns(count: int, size: int, *, bias: float = 0.0, key: Array) -> 
     """
     shape = (check.count("count", count), check.count("size", size))
     check.number("bias", bias, least=-1, most=1)
-    return _signs(key, bias, shape)
+    return _signs(as_key(key), bias, shape)
 
 
-def correlated_patterns(count: int, size: int, correlation: float, *, key: Array) -> Array:
+def correlated_patterns(count: int, size: int, correlation: float, *, key: Array | int) -> Array:
     """Patterns with E[xi^a_i xi^b_i] = `correlation` for every pair a != b, and E xi = 0.
 
     All are blurred copies of one hidden random parent, xi^a_i = chi^a_i s_i with E chi = sqrt(correlation), so a
@@ -41,12 +42,12 @@ def correlated_patterns(count: int, size: int, correlation: float, *, key: Array
     0.5
     """
     check.number("correlation", correlation, least=0, most=1)
-    parent_key, copies_key = jax.random.split(key)
+    parent_key, copies_key = jax.random.split(as_key(key))
     parent = random_patterns(1, size, key=parent_key)[0]
     return blurred_examples(parent, check.count("count", count), correlation**0.5, key=copies_key)
 
 
-def corrupt(patterns: ArrayLike, *, flips: float = 0.0, masked: float = 0.0, key: Array) -> Array:
+def corrupt(patterns: ArrayLike, *, flips: float = 0.0, masked: float = 0.0, key: Array | int) -> Array:
     """Cues: in each pattern a fraction `flips` of the neurons changes sign, and a fraction `masked` becomes 0.
 
     Both fractions are exact in every pattern (to the nearest whole neuron), and no neuron is hit twice. The cue's
@@ -68,10 +69,10 @@ def corrupt(patterns: ArrayLike, *, flips: float = 0.0, masked: float = 0.0, key
     if flips + masked > 1 + 1e-9:  # room for the rounding of the sum
         check.refuse("flips + masked", flips + masked, "at most 1")
     size = spins.shape[-1]
-    return _corrupt(key, spins, round(flips * size), round(masked * size))
+    return _corrupt(as_key(key), spins, round(flips * size), round(masked * size))
 
 
-def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, key: Array) -> Array:
+def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, key: Array | int) -> Array:
     """`examples` noisy copies of each archetype, shape (K, N) -> (K, M, N).
 
     eta^{mu,a}_i = chi^{mu,a}_i xi^mu_i with chi = +-1 independent and E chi = r (Agliari 2024), where xi is
@@ -87,7 +88,7 @@ def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, ke
     spins = _spins("archetypes", archetypes)
     check.number("quality", quality, least=0, most=1)
     *leading, size = spins.shape
-    noise = _signs(key, quality, (*leading, check.count("examples", examples), size))
+    noise = _signs(as_key(key), quality, (*leading, check.count("examples", examples), size))
     return noise * spins[..., None, :]
 
 

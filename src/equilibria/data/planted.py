@@ -11,9 +11,10 @@ import numpy as np
 from jax import Array
 
 from equilibria import check
+from equilibria.random import as_key
 
 
-def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *, key: Array) -> Array:
+def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *, key: Array | int) -> Array:
     """`count` random +-1 fields of `size` neurons with (1/N) xi^a . xi^b = q exactly, for every pair.
 
     N is `size`, q is `correlation` (Huang 2019, where P = `count` is 2 or 3); q = 0 means exactly orthogonal.
@@ -41,7 +42,7 @@ def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *,
     check.number("correlation", correlation, least=-1, most=1)
     tiles = _tiling(count, size, correlation) if count > 1 else []
     # The layout is combinatorial and small, so NumPy draws it, seeded by the key's own bits.
-    random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    random = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
     fields = _laid_out(tiles, count, size, random)
     gauge = random.choice([-1, 1], size)
     return jnp.asarray(random.permutation(fields, axis=1) * gauge, jnp.float32)

@@ -278,7 +278,8 @@ def _starting_state(prepared: Setting, start, chains, key) -> State:
         start = start.state
     given = {} if start is None else dict(start) if isinstance(start, Mapping) else {network.names[0]: start}
     for name, values in given.items():
-        network.check_values(f"start[{name!r}]", name, values)
+        # A start may lie between the levels: a neuron at 0 says nothing until it is first updated.
+        network.check_values(f"start[{name!r}]", name, values, between=True)
     held = [clamp.values for clamp in prepared.clamps.values()] + [nudge.target for nudge in prepared.nudges.values()]
     leading = [np.shape(values)[:-1] for values in [*given.values(), *held]] + [prepared.temperature.shape]
     batch = np.broadcast_shapes(*leading)

@@ -1,0 +1,142 @@
+"""The Curie-Weiss magnet: magnetisation against temperature, from theory, from sampling, and exactly at finite size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy.special import gammaln
+
+import equilibria as eq
+from equilibria import plots
+from equilibria.papers.claims import Claim, at_most, close
+from equilibria.papers.frame import Experiment
+
+
+@dataclass(frozen=True)
+class Config:
+    """Spins of several `sizes`, `chains` independent magnets at each temperature."""
+
+    sizes: tuple[int, ...] = (100, 400)
+    temperatures: tuple[float, ...] = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4)
+    chains: int = 40
+    settling: int = 200
+    sweeps: int = 800
+    every: int = 20
+    seed: int = 0
+
+
+def exact_moments(size: int, temperature: float) -> tuple[float, float, float]:
+    """<|m|>, <m^2>, <m^4> of a finite magnet, by summing over the number of spins that point up."""
+    up = np.arange(size + 1)
+    m = 2 * up / size - 1
+    logs = gammaln(size + 1) - gammaln(up + 1) - gammaln(size - up + 1) + size * m**2 / (2 * temperature)
+    law = np.exp(logs - logs.max())
+    law /= law.sum()
+    return law @ np.abs(m), law @ m**2, law @ m**4
+
+
+def run(config: Config, progress) -> xr.Dataset:
+    """All temperatures run together, each chain with its own; every spin couples to every other by 1/N."""
+    temperatures = np.array(config.temperatures)
+    shape = (len(config.sizes), len(temperatures), config.chains)
+    moments = np.zeros((*shape, 3))
+    exact = np.array([[exact_moments(size, temperature) for temperature in temperatures] for size in config.sizes])
+    for index, size in enumerate(progress(config.sizes, "Curie-Weiss", "size")):
+        magnet = eq.hopfield(np.ones((1, size)))
+        heat = np.repeat(temperatures, config.chains)
+        start = np.ones((len(heat), size))
+        settled = eq.equilibrate(magnet, eq.Sweeps(config.settling), start, temperature=heat, key=config.seed)
+        _, m = eq.trajectory(
+            magnet, eq.Sweeps(config.sweeps), settled, temperature=heat, every=config.every, key=config.seed + 1,
+            observe=lambda state: jnp.mean(state["neurons"], axis=-1),
+        )  # fmt: skip
+        m = np.asarray(m, float)[1:].reshape(-1, *shape[1:])
+        moments[index] = np.stack([np.abs(m).mean(0), (m**2).mean(0), (m**4).mean(0)], axis=-1)
+    spread = moments.std(axis=2, ddof=1) / np.sqrt(config.chains)
+    axes = ("size", "temperature", "moment")
+    return xr.Dataset(
+        {
+            "measured": (axes, moments.mean(2)),
+            "error": (axes, spread),
+            "exact": (axes, exact),
+            "theory": ("temperature", eq.theory.curie_weiss(temperatures).m),
+        },
+        {"size": list(config.sizes), "temperature": temperatures, "moment": ["|m|", "m^2", "m^4"]},
+    )
+
+
+def binder_crossing(dataset: xr.Dataset, source: str) -> float:
+    """The temperature at which U = 1 - <m^4> / (3 <m^2>^2) of the smallest and the largest size cross."""
+    square, fourth = dataset[source].sel(moment="m^2"), dataset[source].sel(moment="m^4")
+    cumulant = 1 - fourth / (3 * square**2)
+    gap = (cumulant.isel(size=-1) - cumulant.isel(size=0)).values
+    temperature = dataset["temperature"].values
+    last = np.flatnonzero(gap > 0)[-1] if (gap > 0).any() else 0
+    return float(np.interp(0, [-gap[last], -gap[last + 1]], temperature[[last, last + 1]]))
+
+
+def plot(dataset: xr.Dataset):
+    """Theory as a line, sampling as points, the exact sum at finite size as thin dashes."""
+    figure, axes = plots.panels()
+    fine = np.linspace(0.01, 1.5, 300)
+    plots.theory_line(axes, fine, eq.theory.curie_weiss(fine).m, colour="black", label="theory, N → ∞")
+    for colour, size in zip(plots.PALETTE, dataset["size"].values, strict=False):
+        at_size = dataset.sel(size=size, moment="|m|")
+        exact = [exact_moments(int(size), temperature)[0] for temperature in fine[20:]]
+        axes.plot(fine[20:], exact, "--", color=colour, linewidth=0.8, label=f"exact, N = {size}")
+        plots.simulation_points(
+            axes,
+            dataset["temperature"],
+            at_size["measured"],
+            at_size["error"],
+            colour=colour,
+            label=f"sampled, N = {size}",
+        )
+    axes.axvline(1.0, color="grey", linewidth=0.6)
+    axes.set(xlabel="temperature $T$", ylabel=r"magnetisation $\langle|m|\rangle$", xlim=(0, 1.5), ylim=(0, 1.02))
+    axes.legend()
+    return figure
+
+
+def claims(dataset: xr.Dataset) -> list[Claim]:
+    """The magnet orders at T = 1, as theory says, and sampling agrees with the exact sums."""
+    error = dataset["error"].clip(min=1e-6)
+    worst = float((np.abs(dataset["measured"] - dataset["exact"]) / error).max())
+    largest = dataset.isel(size=-1).sel(moment="|m|")
+    count = dataset["exact"].size
+    found = [
+        at_most(
+            "Sampling agrees with the exact finite-size sums: largest deviation in standard errors",
+            source="slide 'The statistical mechanics setting'", expected=5, measured=worst,
+            reason=f"largest of {count} deviations, each over an error that is itself estimated",
+        ),
+        close(
+            "The magnet orders at T_c = 1: where the Binder cumulants of two sizes cross",
+            source="slide 'Curie-Weiss model'", expected=1.0, measured=binder_crossing(dataset, "measured"), tolerance=0.03,
+            reason="noise of the cumulants over their slope",
+        ),
+    ]  # fmt: skip
+    for temperature in (0.5, 0.8):
+        here = largest.sel(temperature=temperature)
+        correction = abs(float(here["exact"] - here["theory"]))
+        found.append(
+            close(
+                f"m solves m = tanh(m/T): at T = {temperature}, N = {int(here['size'])}",
+                source="slide 'Curie-Weiss model'", expected=float(here["theory"]), measured=float(here["measured"]),
+                tolerance=correction + 5 * float(here["error"]), reason="the exact correction at this size, and 5 errors",
+            )
+        )  # fmt: skip
+    return found
+
+
+experiment = Experiment(
+    id="agliari2024/curie_weiss",
+    title="Magnetisation of the Curie-Weiss model against temperature",
+    presets={"quick": Config(), "full": Config(sizes=(100, 400, 1600), chains=100, sweeps=4000)},
+    run=run,
+    plot=plot,
+    claims=claims,
+)
