@@ -1,10 +1,13 @@
 __version__: str
-from .archive import load_network as load_network
-from .archive import save_network as save_network
+from . import data as data
+from . import estimators as estimators
+from . import theory as theory
 from .architectures import dense as dense
 from .architectures import hopfield as hopfield
 from .architectures import layered as layered
 from .architectures import rbm as rbm
+from .archive import load_network as load_network
+from .archive import save_network as save_network
 from .citations import cite as cite
 from .couplings import Dense as Dense
 from .couplings import Factored as Factored
@@ -17,6 +20,7 @@ from .equilibrators.exact import Exact as Exact
 from .equilibrators.flow import GradientFlow as GradientFlow
 from .equilibrators.flow import Langevin as Langevin
 from .equilibrators.sweep import Sweeps as Sweeps
+from .grids.sweeping import grid as grid
 from .learn.contrast import Phase as Phase
 from .learn.contrast import Recipe as Recipe
 from .learn.contrast import contrast as contrast
@@ -27,11 +31,11 @@ from .learn.recipes import equilibrium_propagation as equilibrium_propagation
 from .learn.recipes import exact as exact
 from .learn.recipes import pcd as pcd
 from .learn.recipes import rdm as rdm
+from .learn.stdp import stdp as stdp
+from .learn.stochastic import Stochastic as Stochastic
 from .learn.train import Diverged as Diverged
 from .learn.train import Run as Run
 from .learn.train import train as train
-from .learn.stdp import stdp as stdp
-from .learn.stochastic import Stochastic as Stochastic
 from .marginal import integrate_out as integrate_out
 from .measure.overlaps import overlap as overlap
 from .measure.overlaps import replica_overlap as replica_overlap
@@ -43,9 +47,6 @@ from .units import Clipped as Clipped
 from .units import Gaussian as Gaussian
 from .units import Spin as Spin
 from .units import Unit as Unit
-from . import data as data
-from . import estimators as estimators
-from . import theory as theory
 from .world import Clamp as Clamp
 from .world import Nudge as Nudge
 from .world import squared_error as squared_error

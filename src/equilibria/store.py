@@ -96,7 +96,7 @@ def load(path: str | Path, *, fallback: bool = False) -> Checkpoint:
     equilibria.store.CheckpointError: no/such/run: no checkpoint here
     """
     path = Path(path)
-    candidates = _checkpoints(path) if path.is_dir() else [path] * path.is_file()
+    candidates = [inside(path, file) for file in _checkpoints(path)] if path.is_dir() else [path] * path.is_file()
     if not candidates:
         raise CheckpointError(f"{path}: no checkpoint here")
     try:
@@ -114,6 +114,25 @@ def latest(folder: str | Path) -> Path | None:
     True
     """
     return next(iter(_checkpoints(Path(folder))), None)
+
+
+def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
+    """Write named arrays to a file of their own, in the format of checkpoints; `load` reads it.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "cells.safetensors"
+    >>> write(path, {"overlap": np.ones(2)}, {"load": 0.1})
+    >>> load(path).metadata
+    {'load': 0.1}
+    """
+    write_atomic(path, _pack(0, arrays, metadata or {}))
+
+
+def inside(folder: str | Path, path: Path) -> Path:
+    """`path`, if it is inside `folder` once every link is followed; nothing of a store is read from elsewhere."""
+    if not path.resolve().is_relative_to(Path(folder).resolve()):
+        raise CheckpointError(f"{path}: leads out of {folder}, to {path.resolve()}; refused")
+    return path
 
 
 @contextlib.contextmanager

@@ -1,0 +1,136 @@
+"""Engines: where chunks are computed. joblib in this process or in others, or a Dask cluster.
+
+Chunks are taken from an iterator only as an engine has room for them, so that what someone else has finished in the meantime
+need not be started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import joblib
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.parallel import get_active_backend
+
+from equilibria import check
+from equilibria.grids.cells import Cell
+from equilibria.grids.work import Row, Work, compute
+
+Finished = tuple[Sequence[Cell], list[Row] | Exception]
+SECONDS_TO_CONNECT = 8.0
+
+
+class WorkersLost(ChildProcessError):
+    """Worker processes were killed while they computed."""
+
+
+def run(work: Work, chunks: Iterable[Sequence[Cell]], jobs: int | None, client: Any) -> Iterator[Finished]:
+    """Finished chunks, in any order: their rows, or the error of the engine that lost them."""
+    return _on_cluster(work, chunks, client) if client is not None else _by_joblib(work, chunks, jobs)
+
+
+def _by_joblib(work: Work, chunks: Iterable[Sequence[Cell]], jobs: int | None) -> Iterator[Finished]:
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    calls = (joblib.delayed(_identified)(work, chunk) for chunk in chunks)
+    with _threads_shared(parallel.n_jobs):
+        try:
+            yield from parallel(calls)
+        except TerminatedWorkerError as error:
+            raise WorkersLost(
+                "a worker process was killed (by hand, or for want of memory: fewer jobs or a smaller `width` need less)"
+            ) from error
+
+
+def _identified(work: Work, chunk: Sequence[Cell]) -> Finished:
+    return chunk, compute(work, chunk)
+
+
+@contextlib.contextmanager
+def _threads_shared(jobs: int) -> Iterator[None]:
+    """Worker processes started now share the cores: XLA reads NPROC when it makes its threads."""
+    if jobs == 1 or "NPROC" in os.environ:
+        yield
+        return
+    cores = joblib.cpu_count()
+    os.environ["NPROC"] = str(max(1, cores // (jobs if jobs > 0 else cores)))
+    try:
+        yield
+    finally:
+        del os.environ["NPROC"]
+
+
+@contextlib.contextmanager
+def connected(cluster: Any) -> Iterator[Any]:
+    """A Dask client for an address, a client, or None: then the one that joblib was told to use, if any.
+
+    A scheduler that does not answer is a `ConnectionError` within ten seconds.
+    """
+    if cluster is None:
+        yield getattr(get_active_backend()[0], "client", None)
+    elif not isinstance(cluster, str):
+        if not hasattr(cluster, "submit"):
+            check.refuse("cluster", repr(cluster), "an address such as tcp://host:8786, or a dask.distributed Client")
+        yield cluster
+    else:
+        client = _connect(cluster)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@contextlib.contextmanager
+def on_cluster(address: str | None) -> Iterator[None]:
+    """Inside the block every grid, and joblib as a whole, computes on the Dask cluster at `address` (None: no change)."""
+    if address is None:
+        yield
+        return
+    with connected(address) as client, joblib.parallel_config("dask", client=client):
+        yield
+
+
+def _connect(address: str) -> Any:
+    try:
+        import distributed
+    except ImportError:
+        check.refuse("cluster", repr(address), 'only with dask.distributed: pip install "equilibria[cluster]"')
+    try:
+        client = distributed.Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConnectionError(
+            f"cluster: got {address!r}, where no Dask scheduler answered ({error}); allowed: the address that "
+            "`dask scheduler` prints, such as tcp://host:8786"
+        ) from error
+    if not client.nthreads():
+        warnings.warn(f"the cluster at {address} has no workers yet; waiting for them", stacklevel=2)
+    return client
+
+
+def _on_cluster(work: Work, chunks: Iterable[Sequence[Cell]], client: Any) -> Iterator[Finished]:
+    """Two chunks for each thread of the cluster are under way at any time, so that workers need not wait for us."""
+    import distributed
+
+    remaining, running = iter(chunks), distributed.as_completed(loop=client.loop)
+    under_way: dict[Any, Sequence[Cell]] = {}
+
+    def fill() -> None:
+        room = 2 * max(1, sum(client.nthreads().values()))
+        while len(under_way) < room and (chunk := next(remaining, None)) is not None:
+            future = client.submit(compute, work, chunk, pure=False)
+            under_way[future] = chunk
+            running.add(future)
+
+    try:
+        fill()
+        for future in running:
+            chunk = under_way.pop(future)
+            if future.status not in ("finished", "error"):
+                raise ConnectionError(f"cluster: the scheduler at {client.scheduler.address} went away")
+            yield chunk, future.exception() or future.result()
+            fill()
+    finally:
+        client.cancel(list(under_way))
