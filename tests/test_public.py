@@ -8,7 +8,25 @@ import pytest
 
 import equilibria as eq
 
-PROMISED = ["rbm", "hopfield", "layered", "Binary", "Clipped", "Spin", "Gaussian", "equilibrate", "sample", "Sweeps", "train", "pcd", "overlap", "theory", "estimators", "data", "cite"]
+PROMISED = [
+    "rbm",
+    "hopfield",
+    "layered",
+    "Binary",
+    "Clipped",
+    "Spin",
+    "Gaussian",
+    "equilibrate",
+    "sample",
+    "Sweeps",
+    "train",
+    "pcd",
+    "overlap",
+    "theory",
+    "estimators",
+    "data",
+    "cite",
+]
 MODULES = {"theory", "estimators", "data"}
 
 

@@ -74,7 +74,7 @@ def rebuild(structure: Any, arrays: Mapping[str, Any]) -> Any:
     kinds = {kind.__name__: kind for kind in _kinds()}
     kind = kinds[check.choice("network", fields.pop("kind"), kinds)]
     # Not through __init__, whose arguments may differ from the fields (a Gaussian takes a variance).
-    module = object.__new__(kind)
+    module: Any = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(module, name, rebuild(value, arrays))
     return module

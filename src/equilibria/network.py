@@ -9,7 +9,7 @@ A state is a dict of arrays by layer name, each (..., size): all leading axes ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -34,7 +34,7 @@ class Layer(eqx.Module):
 
     name: str = eqx.field(static=True)
     unit: Unit
-    bias: Array = eqx.field(converter=lambda value: jnp.asarray(value, float))
+    bias: Any = eqx.field(converter=lambda value: jnp.asarray(value, float))
 
     def __check_init__(self):
         check.shape("bias", self.bias, (None,))
@@ -56,8 +56,8 @@ class Network(eqx.Module):
     Array(-2.5, dtype=float32)
     """
 
-    layers: tuple[Layer, ...] = eqx.field(converter=tuple)
-    couplings: tuple[Coupling, ...] = eqx.field(converter=tuple)
+    layers: Any = eqx.field(converter=tuple)  # tuple[Layer, ...]
+    couplings: Any = eqx.field(converter=tuple)  # tuple[Coupling, ...]
 
     def __check_init__(self):
         if len(self.names) != len(set(self.names)):
@@ -88,7 +88,7 @@ class Network(eqx.Module):
         Each group can be updated at once given the others. Colours are given greedily, breadth first from the first layer
         of each connected part, which uses two colours on every bipartite graph.
         """
-        neighbours = {name: [] for name in self.names}
+        neighbours: dict[str, list[str]] = {name: [] for name in self.names}
         for first, second in (coupling.ends for coupling in self.couplings if not coupling.lateral):
             neighbours[first].append(second)
             neighbours[second].append(first)

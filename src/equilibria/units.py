@@ -14,7 +14,7 @@ A new unit is one class: the seven methods of `Unit`, nothing else changes (see 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -26,7 +26,6 @@ from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
 from equilibria import check
-
 
 # Gauss-Legendre quadrature on [0, 1].
 _POINTS, _WEIGHTS = (column.astype(np.float32) / 2 for column in np.polynomial.legendre.leggauss(32))
@@ -75,7 +74,33 @@ class Unit(eqx.Module):
         """The same unit with its self-energy divided by the temperature."""
         return self
 
-    def nudged(self, field: ArrayLike, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
+    def inverse(self, mean: ArrayLike) -> Array:
+        """The field x in which the average c'(x) is `mean`, by bisection; the mean must lie inside the unit's range.
+
+        A unit that knows its inverse says so; this one is for the others, with fields up to 1000.
+        """
+        mean = jnp.asarray(mean, float)
+        low, high = jnp.full(mean.shape, -1e3), jnp.full(mean.shape, 1e3)
+        for _ in range(50):
+            middle = (low + high) / 2
+            above = self.mean(middle) > mean
+            low, high = jnp.where(above, low, middle), jnp.where(above, middle, high)
+        return (low + high) / 2
+
+    def count(self, size: int) -> int | None:
+        """How many configurations a layer of `size` such neurons has; None if there is no end of them."""
+        return None if self.levels is None else len(self.levels) ** size
+
+    def configuration(self, index: Array, size: int) -> Array:
+        """The configurations of a layer with these numbers, from 0 to `count` - 1: (..., size)."""
+        levels = jnp.asarray(self.levels)
+        digits = []
+        for _ in range(size):
+            digits.append(levels[index % len(levels)])
+            index = index // len(levels)
+        return jnp.stack(digits, axis=-1)
+
+    def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
         """The unit and field that are equivalent to an extra energy `strength` (s - `target`)^2 / 2."""
         return self, field + strength * target
 
@@ -86,10 +111,11 @@ class Unit(eqx.Module):
         if given is None:
             return
         low, high = self.bounds if self.levels is None else (min(self.levels), max(self.levels))
-        filled = between or self.levels is None
-        outside = given[(given < low) | (given > high)] if filled else given[~np.isin(given, self.levels)]
+        if self.levels is None or between:
+            outside, allowed = given[(given < low) | (given > high)], f"values in [{low:g}, {high:g}]"
+        else:
+            outside, allowed = given[~np.isin(given, np.array(self.levels))], f"only {self.levels}"
         if outside.size:
-            allowed = f"values in [{low:g}, {high:g}]" if filled else f"only {self.levels}"
             check.refuse(
                 argument, f"{outside.flat[0]:g} among the values", f"{allowed} for {type(self).__name__} units"
             )
@@ -119,6 +145,9 @@ class Spin(Unit):
     def cumulant(self, field):
         return jnp.logaddexp(field, -field)
 
+    def inverse(self, mean):
+        return jnp.arctanh(mean)
+
 
 class Binary(Unit):
     """A neuron with two states, 0 and 1.
@@ -144,8 +173,59 @@ class Binary(Unit):
     def cumulant(self, field):
         return jax.nn.softplus(field)
 
+    def inverse(self, mean):
+        return jnp.log(mean) - jnp.log1p(-jnp.asarray(mean))
+
     def nudged(self, field, strength, target):
         return self, field + strength * (target - 0.5)  # s^2 = s: the square is a field as well
+
+
+class OneHot(Unit):
+    r"""A layer in which exactly one neuron is on: a class label, or one Potts spin with as many states as neurons.
+
+    The neurons of the layer answer together: $p(s_i = 1 | x) = e^{x_i} / \sum_j e^{x_j}$ over the last axis of the field, with the
+    cumulant function $\ln \sum_j e^{x_j}$ for the whole layer, of which each neuron carries an equal part. It cannot be coupled
+    to itself.
+
+    >>> OneHot().mean(jnp.zeros(4))
+    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
+
+    levels: ClassVar = (0.0, 1.0)
+
+    def mean(self, field):
+        return jax.nn.softmax(field, axis=-1)
+
+    def variance(self, field):
+        mean = self.mean(field)
+        return mean * (1 - mean)
+
+    def mode(self, field):
+        return jax.nn.one_hot(jnp.argmax(field, axis=-1), jnp.shape(field)[-1])
+
+    def sample(self, key, field):
+        return jax.nn.one_hot(jax.random.categorical(key, field, axis=-1), jnp.shape(field)[-1])
+
+    def cumulant(self, field):
+        return jnp.broadcast_to(jax.nn.logsumexp(field, axis=-1, keepdims=True), field.shape) / field.shape[-1]
+
+    def inverse(self, mean):
+        return jnp.log(mean)
+
+    def count(self, size):
+        return size
+
+    def configuration(self, index, size):
+        return jax.nn.one_hot(index % size, size)
+
+    def nudged(self, field, strength, target):
+        return self, field + strength * (target - 0.5)
+
+    def check(self, argument, values, *, between=False):
+        super().check(argument, values, between=between)
+        given = check.concrete(values)
+        if given is not None and not between and (given.sum(-1) != 1).any():
+            check.refuse(argument, "a row without exactly one 1", "rows with one 1 and else 0 for OneHot units")
 
 
 class Gaussian(Unit):
@@ -177,6 +257,9 @@ class Gaussian(Unit):
     def cumulant(self, field):
         return jnp.square(field) / (2 * self.stiffness) + jnp.log(2 * jnp.pi / self.stiffness) / 2
 
+    def inverse(self, mean):
+        return self.stiffness * mean
+
     def self_energy(self, state):
         return self.stiffness * jnp.square(state) / 2
 
@@ -199,7 +282,7 @@ class Clipped(Unit):
     Array([0. , 0.4, 1. ], dtype=float32)
     """
 
-    stiffness: Array = eqx.field(converter=lambda value: jnp.asarray(value, float), default=1.0)
+    stiffness: Any = eqx.field(converter=lambda value: jnp.asarray(value, float), default=1.0)
     bounds: ClassVar = (0.0, 1.0)
 
     def __check_init__(self):

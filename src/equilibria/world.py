@@ -7,7 +7,7 @@ states that agree with the clamps (Scellier and Bengio, equations 5-6).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -36,7 +36,7 @@ class Clamp(eqx.Module):
     """
 
     layer: str = eqx.field(static=True)
-    values: Array = eqx.field(converter=lambda value: jnp.asarray(value, float))
+    values: Any = eqx.field(converter=lambda value: jnp.asarray(value, float))
     mask: Array | None = eqx.field(
         default=None, converter=lambda value: value if value is None else jnp.asarray(value, bool)
     )
@@ -59,8 +59,8 @@ class Nudge(eqx.Module):
     """
 
     layer: str = eqx.field(static=True)
-    target: Array = eqx.field(converter=lambda value: jnp.asarray(value, float))
-    strength: Array = eqx.field(converter=lambda value: jnp.asarray(value, float))
+    target: Any = eqx.field(converter=lambda value: jnp.asarray(value, float))
+    strength: Any = eqx.field(converter=lambda value: jnp.asarray(value, float))
     cost: Callable[[Array, Array], Array] = eqx.field(static=True, default=squared_error)
 
     def __check_init__(self):

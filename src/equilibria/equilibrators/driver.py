@@ -110,8 +110,8 @@ class Equilibrator(eqx.Module):
     A new equilibrator gives `step`, and `begin` if it carries something of its own from step to step.
     """
 
-    steps: eqx.AbstractVar[Array]
-    tolerance: eqx.AbstractVar[Array | None]
+    steps: eqx.AbstractVar[Any]  # a count, as an array
+    tolerance: eqx.AbstractVar[Any]  # a number, as an array, or None
 
     @abstractmethod
     def step(self, setting: Setting, state: State, memory: Any, key: Array) -> tuple[State, Any]:
@@ -236,7 +236,7 @@ def trajectory(
     if rest:
         check.refuse("every", every, f"a divisor of the number of steps, {int(how.steps)}")
     prepared = _prepared(network, how, start, temperature, world, chains, key)
-    return _run_recorded(*prepared, observe, records, every)
+    return _run_recorded(prepared, observe, records, every)
 
 
 def _prepared(network, how, start, temperature, world, chains, key):
@@ -313,7 +313,7 @@ class _Loop(NamedTuple):
 
 
 def _step(how: Equilibrator, prepared: Setting, loop: _Loop, key: Array | None) -> _Loop:
-    here = None if key is None else jax.random.fold_in(key, loop.step)
+    here: Any = None if key is None else jax.random.fold_in(key, loop.step)
     state, memory = how.step(prepared, loop.state, loop.memory, here)
     state = prepared.imposed(state)
     residual, settled = loop.residual, loop.settled
@@ -331,7 +331,7 @@ def _first(how: Equilibrator, prepared: Setting, state: State) -> _Loop:
 
 
 def _ended(how: Equilibrator, loop: _Loop) -> Equilibrium:
-    if how.tolerance is None:
+    if loop.residual is None:
         return Equilibrium(loop.state, loop.step, None, None, loop.memory)
     converged = loop.residual <= how.tolerance
     return Equilibrium(loop.state, loop.settled, converged, loop.residual, loop.memory)
@@ -353,7 +353,9 @@ _run = eqx.filter_jit(relax)
 
 
 @eqx.filter_jit
-def _run_recorded(how, prepared, state, key, observe, records, every):
+def _run_recorded(prepared_run, observe, records, every):
+    how, prepared, state, key = prepared_run
+
     def record(loop, _):
         loop = jax.lax.fori_loop(0, every, lambda _, loop: _step(how, prepared, loop, key), loop)
         return loop, observe(loop.state)

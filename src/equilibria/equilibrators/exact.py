@@ -32,26 +32,28 @@ class Plan(NamedTuple):
     states: int
 
 
-def plan(setting: Setting) -> Plan:
-    """The cheapest way to enumerate the free layers; refused where there is none within 2^22 states."""
+def plan(setting: Setting, most: int = MOST_STATES) -> Plan:
+    """The cheapest way to enumerate the free layers; refused where there is none within `most` states."""
     network, free = setting.inner, setting.free
     busy = {*network.lateral, *setting.nudges, *setting.clamps}  # no closed form for these
     plans = []
     for colour in ((), *setting.network.colours):
         integrated = tuple(name for name in free if name in colour and name not in busy)
         enumerated = tuple(name for name in free if name not in integrated)
-        levels = [(network.layer(name).unit.levels, network.layer(name).size) for name in enumerated]
-        if all(values is not None for values, _ in levels):
-            plans.append(Plan(integrated, enumerated, math.prod(len(values) ** size for values, size in levels)))
+        counts = [layer.unit.count(layer.size) for layer in map(network.layer, enumerated)]
+        if None not in counts:
+            plans.append(Plan(integrated, enumerated, math.prod(counts)))
     if not plans:
         kinds = {name: type(network.layer(name).unit).__name__ for name in free}
         check.refuse(
             "network", f"continuous units that cannot all be summed out: {kinds}", "discrete units on one side"
         )
     best = min(plans, key=lambda option: option.states)
-    if best.states > MOST_STATES:
+    if best.states > most:
         check.refuse(
-            "network", f"{best.states:.2g} states of {best.enumerated}", f"at most 2^22 = {MOST_STATES} states"
+            "network",
+            f"{best.states:.2g} states of {best.enumerated}",
+            f"at most 2^{math.log2(most):.0f} = {most} states",
         )
     return best
 
@@ -61,12 +63,8 @@ def _configurations(setting: Setting, chosen: Plan, indices: Array, batch_axes: 
     state = {}
     for name in chosen.enumerated:
         layer = setting.inner.layer(name)
-        levels = jnp.asarray(layer.unit.levels)
-        digits = []
-        for _ in range(layer.size):
-            digits.append(levels[indices % len(levels)])
-            indices = indices // len(levels)
-        state[name] = jnp.stack(digits, axis=-1).reshape(-1, *[1] * batch_axes, layer.size)
+        state[name] = layer.unit.configuration(indices, layer.size).reshape(-1, *[1] * batch_axes, layer.size)
+        indices = indices // layer.unit.count(layer.size)
     return state
 
 
@@ -74,8 +72,8 @@ def _held(setting: Setting) -> State:
     return {name: clamp.values for name, clamp in setting.clamps.items() if clamp.mask is None}
 
 
-def log_weights(setting: Setting, chosen: Plan) -> Array:
-    """-F/T of every enumerated state: (states, ...), with one further axis for each axis of the world."""
+def _energies(setting: Setting, chosen: Plan):
+    """A function of the numbers of states that gives their -F/T: (states, ...), and the axes of the world."""
     held = _held(setting)
     imposed = [clamp.values for clamp in setting.clamps.values()] + [nudge.target for nudge in setting.nudges.values()]
     batch = np.broadcast_shapes(*(values.shape[:-1] for values in imposed), setting.temperature.shape)
@@ -91,16 +89,34 @@ def log_weights(setting: Setting, chosen: Plan) -> Array:
                 energy = jnp.where(violated, jnp.inf, energy)
         return jnp.broadcast_to(-energy / setting.temperature, (len(indices), *batch))
 
+    return chunk, batch
+
+
+def _chunks(states: int) -> Array:
+    """The numbers of all states in rows, the last one filled up."""
+    return jnp.arange(-(-states // _CHUNK) * _CHUNK).reshape(-1, _CHUNK)
+
+
+def log_weights(setting: Setting, chosen: Plan) -> Array:
+    """-F/T of every enumerated state: (states, ...), with one further axis for each axis of the world."""
+    chunk, batch = _energies(setting, chosen)
     if chosen.states <= _CHUNK:
         return chunk(jnp.arange(chosen.states))
-    chunks = jnp.arange(-(-chosen.states // _CHUNK) * _CHUNK).reshape(-1, _CHUNK)
-    weights = jax.lax.map(chunk, chunks).reshape(-1, *batch)
-    return weights[: chosen.states]
+    return jax.lax.map(chunk, _chunks(chosen.states)).reshape(-1, *batch)[: chosen.states]
 
 
-def log_partition_function(setting: Setting) -> Array:
-    """ln Z of the free layers, for each element of the world."""
-    return jax.nn.logsumexp(log_weights(setting, plan(setting)), axis=0)
+def log_partition_function(setting: Setting, most: int = MOST_STATES) -> Array:
+    """ln Z of the free layers, for each element of the world; states are summed in chunks and never all kept."""
+    chosen = plan(setting, most)
+    if chosen.states <= _CHUNK:
+        return jax.nn.logsumexp(log_weights(setting, chosen), axis=0)
+    chunk, batch = _energies(setting, chosen)
+
+    def summed(indices):
+        inside = (indices < chosen.states).reshape(-1, *[1] * len(batch))
+        return jax.nn.logsumexp(jnp.where(inside, chunk(indices), -jnp.inf), axis=0)
+
+    return jax.nn.logsumexp(jax.lax.map(summed, _chunks(chosen.states)), axis=0)
 
 
 class Exact(Equilibrator):

@@ -7,6 +7,8 @@ with $F$ the energy and the nudges (Scellier and Bengio, equations 37 and 66; th
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -47,9 +49,9 @@ class GradientFlow(Equilibrator):
     Array(0.5, dtype=float32)
     """
 
-    steps: Array = eqx.field(converter=whole("steps"))
-    step_size: Array = eqx.field(default=0.5, converter=_step_size)
-    tolerance: Array | None = eqx.field(default=None, converter=optional_tolerance)
+    steps: Any = eqx.field(converter=whole("steps"))
+    step_size: Any = eqx.field(default=0.5, converter=_step_size)
+    tolerance: Any = eqx.field(default=None, converter=optional_tolerance)
 
     def allowed(self, setting):
         _only_continuous(setting)
@@ -73,8 +75,8 @@ class Langevin(Equilibrator):
     True
     """
 
-    steps: Array = eqx.field(converter=whole("steps"))
-    step_size: Array = eqx.field(default=0.1, converter=_step_size)
+    steps: Any = eqx.field(converter=whole("steps"))
+    step_size: Any = eqx.field(default=0.1, converter=_step_size)
     adjusted: bool = eqx.field(static=True, default=True)
     tolerance: None = eqx.field(init=False, default=None)
 

@@ -97,7 +97,7 @@ def run(config: Config, progress) -> xr.Dataset:
 def plot(dataset: xr.Dataset):
     """Snapshots of one digit under each rule, and the overlaps of all patterns on the way."""
     figure = Figure(figsize=(9, 6), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=[1.1, 1])
+    top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1.1, 1]))
     grid = top.subplots(len(dataset["rule"]), len(dataset["snapshot"]))
     for line, rule in zip(grid, dataset["rule"].values, strict=True):
         for axes, snapshot in zip(line, dataset["snapshot"].values, strict=True):
