@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from .. import check
-from .memory import BRANCHES, Memory, hopfield, hopfield_glass
+from .memory import BRANCHES, Memory, hopfield, hopfield_glass, without_retrieval
 from .replica import LONGEST, Setting, at_ratio, disordered, edge, order
 from .saddle import root
 
@@ -55,13 +55,16 @@ def hopfield_phases(loads: ArrayLike, temperatures: ArrayLike, sleep: float = 0.
     - `m`, `q`, `free_energy`, `stability`, `exists`, `converged` (branch, temperature, load), as given by `hopfield`;
     - `spinodal`, `first_order`, `almeida_thouless` (temperature), as given by `hopfield_lines`, and `glass` (load), as
       given by `hopfield_glass`.
+    The coordinate is `phases["load"]`; the attribute of that name is a method of xarray.
 
     >>> phases = hopfield_phases([0.02, 0.1, 0.2], [0.1, 1.5])
     >>> [phases.phase.names[i] for i in phases.phase.sel(temperature=0.1).values]
     ['retrieval', 'metastable retrieval', 'spin glass']
     """
     load, temperature = (np.atleast_1d(np.asarray(x, float)) for x in (loads, temperatures))
-    branches = [hopfield(load, temperature[:, None], sleep, branch=branch) for branch in BRANCHES]
+    retrieval = hopfield(load, temperature[:, None], sleep)
+    everywhere = (np.array(x) for x in np.broadcast_arrays(load, temperature[:, None], float(sleep)))
+    branches = (retrieval, *without_retrieval(*everywhere))
     lines = hopfield_lines(temperature, sleep)
     grid = ("branch", "temperature", "load")
     return xr.Dataset(

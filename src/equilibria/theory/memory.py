@@ -86,15 +86,25 @@ def hopfield_glass(load: ArrayLike, sleep: ArrayLike = 0.0) -> np.ndarray:
 
 def solve(branch: str, load: ArrayLike, *given: ArrayLike) -> Memory:
     """One branch in the Setting `given`."""
-    load, *settings = (np.array(x, float) for x in np.broadcast_arrays(load, *given))
-    if branch == "retrieval":
-        end = edge(*settings)
-        exists = (load <= end.load) & (settings[0] < 1)
-        state = retrieval(load[exists], end.ratio[exists], *(x[exists] for x in settings))
-        return _fill(state, exists, end.converged, settings)
-    state = disordered(load, *settings)
-    exists = (state.noise > 0) if branch == "spin glass" else _thawed(state, load, settings[0])
-    return _fill(State(*(x[exists] for x in state)), exists, state.converged, settings)
+    alpha, *settings = (np.array(x, float) for x in np.broadcast_arrays(load, *given))
+    if branch != "retrieval":
+        return without_retrieval(alpha, *settings)[BRANCHES.index(branch) - 1]
+    end = edge(*settings)
+    exists = (alpha <= end.load) & (settings[0] < 1)
+    state = retrieval(alpha[exists], end.ratio[exists], *(x[exists] for x in settings))
+    return _fill(state, exists, end.converged, *settings)
+
+
+def without_retrieval(load: np.ndarray, *given: np.ndarray) -> tuple[Memory, Memory]:
+    """The spin glass and the paramagnet; the arrays have one shape."""
+    state = disordered(load, *given)
+    frozen = state.noise > 0
+    # without patterns nothing freezes, but below T = 1 the one that is there is retrieved
+    thawed = ~frozen & ((load > 0) | (given[0] >= 1))
+    glass, paramagnet = (
+        _fill(State(*(x[exists] for x in state)), exists, state.converged, *given) for exists in (frozen, thawed)
+    )
+    return glass, paramagnet
 
 
 def spinodal(*given: np.ndarray) -> np.ndarray:
@@ -107,14 +117,9 @@ def spinodal(*given: np.ndarray) -> np.ndarray:
     return end.load
 
 
-def _thawed(state: State, load: np.ndarray, temperature: np.ndarray) -> np.ndarray:
-    # without patterns nothing freezes, but below T = 1 the one that is there is retrieved
-    return (state.noise == 0) & ((load > 0) | (temperature >= 1))
-
-
-def _fill(state: State, exists: np.ndarray, converged: np.ndarray, settings: list[np.ndarray]) -> Memory:
+def _fill(state: State, exists: np.ndarray, converged: np.ndarray, *given: np.ndarray) -> Memory:
     """The order parameters of `state`, which holds the points where the branch exists, among all points."""
-    values = order(state, Setting(*(x[exists] for x in settings)))
+    values = order(state, Setting(*(x[exists] for x in given)))
     filled = [np.full(exists.shape, np.nan) for _ in Order._fields]
     for whole, part in zip(filled, values, strict=True):
         whole[exists] = part

@@ -228,12 +228,17 @@ def disordered(load: np.ndarray, *given: np.ndarray) -> State:
 
 
 def _delta(slope: np.ndarray, load: np.ndarray, sleep: np.ndarray) -> np.ndarray:
-    """Delta from (Delta - 1) D = alpha t, a cubic in x = 1/Delta with one root in (0, 1], where D > 0."""
-
-    def cubic(x, slope, load, t):
-        return (1 - x) * (1 + t * x - (1 + t) * slope * x * x) - load * t * x
-
-    return 1 / root(cubic, 0.0, 1.0, slope, load, sleep).value
+    """Delta from (Delta - 1) D = alpha t: the largest root of a cubic whose three roots are real."""
+    pull = (1 + sleep) * slope
+    square, linear = sleep - 1 - load * sleep, -(pull + sleep)
+    delta = 1 + load * sleep + np.sqrt(pull)  # above the largest root, from where Newton's steps only go down
+    for _ in range(200 if np.any(sleep > 0) else 0):
+        value = ((delta + square) * delta + linear) * delta + pull
+        step = value / ((3 * delta + 2 * square) * delta + linear)
+        delta = delta - step
+        if (np.abs(step) <= 1e-12 * delta).all():  # the error is the square of that
+            break
+    return np.where(sleep > 0, delta, 1.0)
 
 
 class Order(NamedTuple):
