@@ -1,0 +1,255 @@
+r"""Cavity message passing between two layers of two-valued neurons, and its Bethe free energy.
+
+Any two-valued unit is a spin in disguise, so that the pair of layers is $p(\sigma, \tau) \propto e^{b\sigma + c\tau + \sigma^T w \tau}$.
+Each neuron sends its partners the field it would have without them (Huang 2019, equation 10):
+
+$$ u_{\mu \to i} = \tanh^{-1}\!\big(\tanh w_{i\mu} \tanh(c_\mu + \textstyle\sum_{j \ne i} v_{j \to \mu})\big), \qquad
+   v_{i \to \mu} = \tanh^{-1}\!\big(\tanh w_{i\mu} \tanh(b_i + \textstyle\sum_{\nu \ne \mu} u_{\nu \to i})\big). $$
+
+The paper replaces the sum over j by its first two orders in the couplings, $\sum_j w_{j\mu} m_{j \to \mu}$; here it is kept whole, at the
+same cost, so that strong couplings are served as well and the result is exact on every graph without loops.
+
+At the fixed point everything follows from the means m, n of the two layers: the connected correlation $\kappa$ of a pair given
+its means is the root of a quadratic equation (Welling and Teh 2003), and with the pair's mutual information $I$ and the
+entropy $S$ of a spin,
+
+$$ \ln Z = \sum_i [b_i m_i + S(m_i)] + \sum_\mu [c_\mu n_\mu + S(n_\mu)] + \sum_{i\mu} [w_{i\mu}(m_i n_\mu + \kappa_{i\mu}) - I_{i\mu}]. $$
+
+It is stationary in m, n and $\kappa$, so that its gradient in the parameters is the average of the statistics.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import entr, xlog1py
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.equilibrators.driver import Equilibrator, Setting, equilibrate, setting
+from equilibria.equilibrators.sweep import optional_tolerance, whole
+from equilibria.network import Network, State
+
+_BELOW_ONE = 1 - 2.0**-23
+
+
+class Spins(NamedTuple):
+    """Two layers of spins that are equivalent to two layers of two-valued neurons, all in units of the temperature."""
+
+    coupling: Array  # (..., N, P)
+    first: Array  # fields on the first layer, (..., N)
+    second: Array  # fields on the second layer, (..., P)
+    constant: Array  # what the change of values adds to ln Z
+
+
+def spins(setting: Setting) -> Spins:
+    """The free layers as spins: a neuron of levels a, b is s = (a + b)/2 + (b - a)/2 sigma."""
+    (pair,) = setting.inner.couplings
+    (centre, half), (other_centre, other_half) = (_middle(setting, name) for name in pair.ends)
+    weights = pair.weights
+    first, second = (setting.inner.layer(name).bias + setting.drives[name] for name in pair.ends)
+    column, block = setting.column, setting.temperature[..., None, None]
+    constant = centre * jnp.sum(first, axis=-1) + other_centre * (
+        jnp.sum(second, axis=-1) + centre * jnp.sum(weights, axis=(-2, -1))
+    )
+    return Spins(
+        half * other_half * weights / block,
+        half * (first + other_centre * jnp.sum(weights, axis=-1)) / column,
+        other_half * (second + centre * jnp.sum(weights, axis=-2)) / column,
+        constant / setting.temperature,
+    )
+
+
+def _middle(setting: Setting, name: str) -> tuple[float, float]:
+    low, high = sorted(setting.inner.layer(name).unit.levels)
+    return (low + high) / 2, (high - low) / 2
+
+
+def _means(setting: Setting, state: State) -> list[Array]:
+    """The state of the two layers as means of spins."""
+    middles = {name: _middle(setting, name) for name in setting.inner.couplings[0].ends}
+    return [(state[name] - centre) / half for name, (centre, half) in middles.items()]
+
+
+class Cavity(Equilibrator):
+    r"""Message passing between two layers of two-valued neurons, until no mean moves by more than `tolerance`.
+
+    Parameters: `steps` is the most iterations of (10); `damping` is the fraction of each old message that is kept, for couplings so
+    strong that plain iteration cycles. The state reached holds means. `response` corrects the correlation of each pair
+    by the linear response of the fixed point, $\partial m_i / \partial c_\mu$, which also counts the paths between the two
+    through all other neurons; the pair by itself (equation 15c) counts only the edge. `Equilibrium.converged` says for each
+    chain whether the messages came to rest.
+
+    >>> import equilibria as eq
+    >>> rest = eq.equilibrate(eq.rbm(20, 3, visible=eq.Spin(), hidden=eq.Spin(), key=0), Cavity())
+    >>> rest.converged, rest["hidden"].shape
+    (Array(True, dtype=bool), (3,))
+    """
+
+    steps: Array = eqx.field(default=200, converter=whole("steps"))
+    damping: Array = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
+    tolerance: Array | None = eqx.field(default=1e-6, converter=optional_tolerance)
+    response: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        check.number("damping", self.damping, least=0.0, most=0.99)
+
+    @property
+    def averages(self):
+        return True
+
+    def allowed(self, setting):
+        check.number("temperature", setting.temperature, above=0.0)
+        if setting.nudges or set(setting.clamps) & set(setting.free):
+            check.refuse("world", "a nudge or a partial clamp", "for message passing: clamps of whole layers")
+        inner = setting.inner
+        units = {layer.name: type(layer.unit).__name__ for layer in inner.layers}
+        two_valued = all(len(layer.unit.levels or ()) == 2 for layer in inner.layers)
+        one_pair = len(inner.layers) == 2 and len(inner.couplings) == 1 and not inner.lateral
+        if not setting.independent and not (one_pair and two_valued):
+            check.refuse(
+                "network", f"free layers {units}", "for message passing: two coupled layers of Spin or Binary units"
+            )
+
+    def begin(self, setting, state):
+        """Messages to the first layer, (..., N, P), as the second layer's state would send them by itself."""
+        if setting.independent:
+            return None
+        return _message(spins(setting).coupling, _means(setting, state)[1][..., None, :])
+
+    def step(self, setting, state, memory, key):
+        if setting.independent:
+            return {**state, **_conditional_means(setting, state)}, None
+        coupling, first, second, _ = spins(setting)
+        into_first = first + jnp.sum(memory, axis=-1)
+        to_second = _message(coupling, jnp.tanh(into_first[..., :, None] - memory))
+        into_second = second + jnp.sum(to_second, axis=-2)
+        to_first = _message(coupling, jnp.tanh(into_second[..., None, :] - to_second))
+        to_first = self.damping * memory + (1 - self.damping) * to_first
+        means = jnp.tanh(first + jnp.sum(to_first, axis=-1)), jnp.tanh(into_second)
+        moved = {}
+        for name, mean in zip(setting.inner.couplings[0].ends, means, strict=True):
+            centre, half = _middle(setting, name)
+            moved[name] = centre + half * mean
+        return {**state, **moved}, to_first
+
+    def free_energy(self, setting, state):
+        if setting.independent:
+            return setting.network.free_energy(state, setting.integrable, setting.temperature)
+        means = jax.lax.stop_gradient(_means(setting, state))
+        log_partition = bethe(spins(setting), *means, response=self.response)
+        return setting.network.energy(_emptied(setting, state)) - setting.temperature * log_partition
+
+
+def _conditional_means(setting: Setting, state: State) -> State:
+    """The exact means of layers that are not coupled to one another."""
+    units = {name: setting.inner.layer(name).unit.heated(setting.column) for name in setting.free}
+    return {name: unit.mean(setting.field(state, name) / setting.column) for name, unit in units.items()}
+
+
+def _emptied(setting: Setting, state: State) -> State:
+    """The state with nothing in the free layers: its energy is what the held layers have by themselves."""
+    return {name: jnp.zeros_like(layer) if name in setting.free else layer for name, layer in state.items()}
+
+
+def _message(coupling: Array, mean: Array) -> Array:
+    """atanh(tanh w m), cut off where single precision has no larger value below one (a field of 8)."""
+    product = jnp.clip(jnp.tanh(coupling) * mean, -_BELOW_ONE, _BELOW_ONE)
+    return jnp.log((1 + product) / (1 - product)) / 2
+
+
+def bethe(pair: Spins, first: Array, second: Array, *, response: bool = False) -> Array:
+    """The Bethe ln Z of two layers with means `first` (..., N) and `second` (..., P).
+
+    >>> pair = Spins(jnp.array([[0.5]]), jnp.zeros(1), jnp.zeros(1), jnp.zeros(()))
+    >>> jnp.isclose(bethe(pair, jnp.zeros(1), jnp.zeros(1)), jnp.log(4 * jnp.cosh(0.5)))
+    Array(True, dtype=bool)
+    """
+    m, n = first[..., :, None], second[..., None, :]
+    gain = jax.lax.stop_gradient(_gain(pair.coupling, m, n))
+    connected = (1 - m**2) * (1 - n**2) * gain
+    information = jnp.zeros(())
+    for sigma in (-1, 1):
+        for tau in (-1, 1):
+            # p / (p_sigma p_tau) - 1, and p_sigma p_tau = (1 + sigma m)(1 + tau n)/4
+            excess = jnp.maximum(sigma * tau * gain * (1 - sigma * m) * (1 - tau * n), -1.0)
+            information += (1 + sigma * m) * (1 + tau * n) / 4 * xlog1py(1 + excess, excess)
+    alone = jnp.sum(pair.first * first + _entropy(first), axis=-1)
+    alone += jnp.sum(pair.second * second + _entropy(second), axis=-1)
+    together = pair.coupling * (m * n + connected) - information
+    if response:
+        missing = jax.lax.stop_gradient(_response(first, second, gain) - connected)
+        together += missing * (pair.coupling - jax.lax.stop_gradient(pair.coupling))  # changes only the gradient
+    return pair.constant + alone + jnp.sum(together, axis=(-2, -1))
+
+
+def _gain(coupling: Array, m: Array, n: Array) -> Array:
+    r"""The connected correlation of a pair with means m, n over (1 - m^2)(1 - n^2).
+
+    With t = tanh 2w it solves $t \kappa^2 - 2(1 - t m n)\kappa + t(1 - m^2)(1 - n^2) = 0$, which says that
+    $p_{++} p_{--} / p_{+-} p_{-+} = e^{4w}$.
+    """
+    t = jnp.tanh(2 * coupling)
+    slack = 1 - t * m * n
+    return t / (slack + jnp.sqrt(jnp.maximum(slack**2 - t**2 * (1 - m**2) * (1 - n**2), 0.0)))
+
+
+def _response(first: Array, second: Array, gain: Array) -> Array:
+    r"""The susceptibility $\partial m_i / \partial c_\mu$ of the fixed point, (..., N, P).
+
+    The inverse of the matrix of all susceptibilities is the curvature of the Bethe free energy in the means: for a pair with
+    variances a, b and correlation $\kappa$, $-\kappa/(ab - \kappa^2)$ off the diagonal, and each neuron has
+    $\frac1a (1 + \sum \kappa^2/(ab - \kappa^2))$ on it (Ricci-Tersenghi 2012). Only the smaller layer's block is inverted.
+    """
+    if first.shape[-1] < second.shape[-1]:
+        return jnp.swapaxes(_response(second, first, jnp.swapaxes(gain, -1, -2)), -1, -2)
+    tiny = jnp.finfo(jnp.float32).tiny ** 0.5
+    a, b = jnp.maximum(1 - first**2, tiny), jnp.maximum(1 - second**2, tiny)
+    left = 1 - a[..., :, None] * b[..., None, :] * gain**2  # (ab - kappa^2) / ab
+    pull = gain / left
+    loops = pull * gain
+    own = (1 + jnp.sum(loops * b[..., None, :], axis=-1) * a) / a
+    other = (1 + jnp.sum(loops * a[..., :, None], axis=-2) * b) / b
+    through = pull / own[..., :, None]
+    block = other[..., :, None] * jnp.eye(b.shape[-1]) - jnp.einsum("...im,...in->...mn", pull, through)
+    return jnp.swapaxes(jnp.linalg.solve(block, jnp.swapaxes(through, -1, -2)), -1, -2)
+
+
+def _entropy(mean: Array) -> Array:
+    return entr((1 + mean) / 2) + entr((1 - mean) / 2)
+
+
+class Bethe(NamedTuple):
+    """What message passing says of a network: ln Z, the neurons' means, and whether the messages came to rest."""
+
+    log_partition: Array
+    means: State
+    converged: Array | None
+    steps: Array
+
+
+def bethe_log_partition(
+    network: Network,
+    how: Cavity = Cavity(),
+    start: State | None = None,
+    *,
+    temperature: ArrayLike = 1.0,
+    key: Array | int | None = None,
+) -> Bethe:
+    """The Bethe approximation to ln Z of a restricted Boltzmann machine with Spin or Binary units.
+
+    It is exact without loops and close to it where the couplings are weak or many. Where the machine has several modes the
+    messages settle in one of them, chosen by `start` (or drawn with `key`), and ln Z counts that mode alone.
+
+    >>> import equilibria as eq
+    >>> machine = eq.rbm(6, 1, scale=1.0, key=0)
+    >>> jnp.isclose(bethe_log_partition(machine).log_partition, 7 * jnp.log(2.0), atol=2.0)
+    Array(True, dtype=bool)
+    """
+    rest = equilibrate(network, how, start, temperature=temperature, key=key)
+    value = -how.free_energy(setting(network, (), temperature), rest.state) / jnp.asarray(temperature)
+    return Bethe(value, rest.state, rest.converged, rest.steps)

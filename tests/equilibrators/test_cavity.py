@@ -1,0 +1,188 @@
+"""Message passing against enumeration: exact without loops, close with weak ones, and its own linear response."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equilibria as eq
+import machines
+import oracle
+from equilibria.equilibrators import cavity
+from equilibria.equilibrators.cavity import Cavity, bethe_log_partition
+from equilibria.equilibrators.driver import setting
+
+UNITS = {"spin": eq.Spin(), "binary": eq.Binary()}
+
+
+def machine(visible, hidden, *, scale, units=("spin", "spin"), seed=0):
+    net = eq.rbm(visible, hidden, visible=UNITS[units[0]], hidden=UNITS[units[1]], scale=scale, key=seed)
+    return machines.with_biases(net, seed + 1)
+
+
+def moments(network, how, temperature=1.0, start=None):
+    """ln Z, the means and the pair averages <v_i h_mu> that an equilibrator's free energy implies."""
+    rest = eq.equilibrate(network, how, start, temperature=temperature)
+
+    def log_partition(net):
+        return -how.free_energy(setting(net, (), temperature), rest.state) / temperature
+
+    value, slope = eqx.filter_value_and_grad(log_partition)(network)
+    assert bool(rest.converged)
+    return value, [slope.layers[0].bias, slope.layers[1].bias, slope.couplings[0].weights], rest
+
+
+def exact_moments(network, temperature=1.0):
+    brute = oracle.enumerate_states(network, temperature)
+    size = network.layers[0].size
+    visible, hidden = brute.states[:, :size], brute.states[:, size:]
+    p = brute.probabilities
+    return brute.log_partition, [p @ visible, p @ hidden, np.einsum("s,si,sm->im", p, visible, hidden)]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("units", [("spin", "spin"), ("binary", "binary"), ("spin", "binary"), ("binary", "spin")])
+def test_exact_on_a_star(units, temperature):
+    network = machine(7, 1, scale=1.0, units=units)
+    value, found, rest = moments(network, Cavity(), temperature)
+    log_partition, expected = exact_moments(network, temperature)
+    np.testing.assert_allclose(value, log_partition, rtol=1e-5)
+    for got, want in zip(found, expected, strict=True):
+        # 1 - <v h> of a strong pair is a difference of numbers near 1, under a root.
+        np.testing.assert_allclose(got * temperature, want, atol=1e-4)
+    np.testing.assert_allclose(rest["visible"], expected[0], atol=5e-6)
+
+
+@pytest.mark.parametrize("units", [("spin", "spin"), ("binary", "spin")])
+def test_close_to_enumeration_with_loops(units):
+    # The shortest loops add sum_{mu<nu} (w^T w)_{mu nu}^2 / 2 to ln Z at most: about 3 * 8 * 0.2^4 / 2 = 0.02, and what
+    # the draw of the couplings makes of it.
+    network = machine(8, 3, scale=0.2, units=units)
+    log_partition, expected = exact_moments(network)
+    value, found, _ = moments(network, Cavity())
+    _, corrected, _ = moments(network, Cavity(response=True))
+    np.testing.assert_allclose(value, log_partition, atol=0.06)
+    for got, want in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(got, want, atol=0.04)
+    plain, better = (np.abs(pairs[2] - expected[2]).max() for pairs in (found, corrected))
+    assert better < plain / 2
+    assert better < 0.005
+
+
+def test_response_is_the_derivative_of_the_fixed_point():
+    network = machine(6, 3, scale=0.4)
+    _, (visible, hidden, corrected), _ = moments(network, Cavity(response=True))
+    step = 0.01  # central differences: the error is of the order of step^2, and of 1e-6 / step
+
+    def means(shift):
+        shifted = eqx.tree_at(lambda net: net.layers[1].bias, network, network.layers[1].bias + shift)
+        return np.asarray(eq.equilibrate(shifted, Cavity())["visible"])
+
+    for unit in range(3):
+        shift = step * np.eye(3)[unit]
+        slope = (means(shift) - means(-shift)) / (2 * step)
+        np.testing.assert_allclose(corrected[:, unit] - visible * hidden[unit], slope, atol=5e-4)
+
+
+def test_response_on_either_side():
+    network = machine(3, 6, scale=0.4, units=("binary", "spin"))
+    _, found, _ = moments(network, Cavity(response=True))
+    _, expected = exact_moments(network)
+    np.testing.assert_allclose(found[2], expected[2], atol=0.02)
+
+
+def test_the_fixed_point_makes_bethe_stationary():
+    network = machine(8, 3, scale=0.4)
+    _, _, rest = moments(network, Cavity())
+    pair = cavity.spins(setting(network, (), 1.0))
+
+    def value(first, second):
+        return cavity.bethe(pair, first, second)
+
+    # The gradient in the means leaves out that of the pairs, at which ln Z is stationary: differences do not.
+    for axis in range(2):
+        state = [rest["visible"], rest["hidden"]]
+        for neuron in range(3):
+            shifted = []
+            for step in (-0.02, 0.02):
+                moved = [part.at[neuron].add(step) if index == axis else part for index, part in enumerate(state)]
+                shifted.append(float(value(*moved)))
+            assert abs(shifted[1] - shifted[0]) / 0.04 < 1e-2  # third-order term of the difference, float32 of ln Z
+
+
+def test_strong_couplings_stay_finite_and_say_when_they_do_not_settle():
+    strong = eq.rbm(6, 6, visible=eq.Spin(), hidden=eq.Spin(), scale=20.0, key=3)
+    rest = eq.equilibrate(strong, Cavity(steps=30, tolerance=1e-6), key=0)
+    assert all(np.isfinite(layer).all() for layer in rest.state.values())
+    assert rest.residual.shape == ()
+    frustrated = eq.equilibrate(machine(8, 8, scale=2.5, seed=9), Cavity(steps=3, tolerance=1e-6))
+    assert not bool(frustrated.converged)
+    assert float(frustrated.residual) > 1e-6
+
+
+def test_damping_reaches_the_same_fixed_point():
+    network = machine(8, 3, scale=0.4)
+    plain, damped = (eq.equilibrate(network, Cavity(damping=damping)) for damping in (0.0, 0.7))
+    assert int(damped.steps) > int(plain.steps)
+    np.testing.assert_allclose(damped["visible"], plain["visible"], atol=1e-5)
+
+
+def test_chains_and_temperatures_side_by_side():
+    network = machine(7, 1, scale=1.0)
+    temperatures = jnp.array([0.7, 1.0, 1.9])
+    found = bethe_log_partition(network, temperature=temperatures)
+    expected = [oracle.enumerate_states(network, float(t)).log_partition for t in temperatures]
+    np.testing.assert_allclose(found.log_partition, expected, rtol=1e-5)
+    assert found.means["visible"].shape == (3, 7)
+
+
+def test_a_held_layer_leaves_exact_means():
+    network = machine(4, 3, scale=1.0, units=("binary", "binary"))
+    data = np.array([[1.0, 0, 1, 1], [0, 0, 1, 0]])
+    rest = eq.equilibrate(network, Cavity(), world=eq.Clamp("visible", data))
+    expected = jax.nn.sigmoid(network.field({"visible": jnp.asarray(data)}, "hidden"))
+    np.testing.assert_allclose(rest["hidden"], expected, rtol=1e-6)
+
+
+def test_three_layers_with_one_held():
+    network = machines.DISCRETE["layered"]
+    world = eq.Clamp("input", np.array([1.0, 0.0, 1.0]))
+    how = Cavity()
+    rest = eq.equilibrate(network, how, world=world)
+    found = -how.free_energy(setting(network, world, 1.0), rest.state)
+    brute = oracle.enumerate_states(network)
+    chosen = (brute.states[:, :3] == [1.0, 0.0, 1.0]).all(axis=1)
+    exact = np.log(np.exp(-brute.energies[chosen]).sum())
+    np.testing.assert_allclose(found, exact, atol=0.02)  # one square of couplings below 1: a loop of four
+
+
+def test_it_trains_an_ordinary_machine():
+    """The gradient with message passing in the free phase is close to the exact one where the couplings are weak."""
+    network = machine(6, 3, scale=0.1, units=("binary", "binary"))
+    data = {"visible": jax.random.bernoulli(jax.random.key(1), 0.5, (20, 6)).astype(float)}
+    passing = eq.Recipe(plus=eq.Phase(Cavity(), hold="all"), minus=eq.Phase(Cavity()))
+    found = eq.contrast(network, passing, data, key=jax.random.key(0))
+    exact = eq.contrast(network, eq.exact(), data, key=jax.random.key(0))
+    np.testing.assert_allclose(found.gradient.couplings[0].weights, exact.gradient.couplings[0].weights, atol=2e-4)
+    assert float(found.report["unconverged_minus"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (eq.rbm(4, 3, hidden=eq.Gaussian(), key=0), "two coupled layers of Spin or Binary"),
+        (machines.DISCRETE["hopfield"], "two coupled layers of Spin or Binary"),
+        (machines.DISCRETE["layered"], "two coupled layers of Spin or Binary"),
+    ],
+)
+def test_refusals(network, message):
+    with pytest.raises(ValueError, match=message):
+        eq.equilibrate(network, Cavity())
+
+
+def test_refused_arguments():
+    with pytest.raises(ValueError, match="damping: got 1"):
+        Cavity(damping=1.0)
+    with pytest.raises(ValueError, match="temperature"):
+        eq.equilibrate(machine(3, 2, scale=0.1), Cavity(), temperature=0.0)
