@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tqdm import tqdm
@@ -26,3 +27,22 @@ def progress(work: int | Iterable[Any], label: str, unit: str = "step", *, show:
     items = range(work) if isinstance(work, int) else work
     disable = None if show is None else not show
     return tqdm(items, desc=label, unit=unit, delay=2, file=sys.stderr, disable=disable, leave=False)
+
+
+def stretches(start: int, stop: int, label: str, unit: str = "step", *, show: bool | None = None) -> Iterator[int]:
+    """Where to pause on the way from `start` to `stop`, so that a stretch of compiled work takes about a second.
+
+    The caller does the work up to each number before it asks for the next; a progress bar is kept meanwhile.
+
+    >>> [until for until in stretches(0, 5, "quick work")]
+    [1, 3, 5]
+    """
+    length = 1
+    with progress(stop, label, unit, show=show) as bar:
+        bar.update(start)
+        while start < stop:
+            until, began = min(stop, start + length), time.monotonic()
+            yield until
+            pace = (until - start) / max(time.monotonic() - began, 1e-9)  # steps a second
+            bar.update(until - start)
+            start, length = until, max(1, min(2 * length, int(pace)))

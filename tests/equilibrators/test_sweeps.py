@@ -127,7 +127,7 @@ def test_any_cost_can_nudge():
 
 def test_nothing_compiles_again_when_only_values_change(monkeypatch):
     traces = []
-    original = driver.relax
+    original = driver._advance
     monkeypatch.setattr(driver, "_run", eqx.filter_jit(lambda *arguments: (traces.append(1), original(*arguments))[1]))
     for seed, steps, temperature in ((0, 5, 1.0), (1, 9, 0.3), (2, 2, 2.0)):
         network = eq.rbm(7, 5, scale=0.1 * (seed + 1), visible=eq.Spin(), hidden=eq.Gaussian(0.5 + seed), key=seed)

@@ -19,6 +19,7 @@ from jax.typing import ArrayLike
 
 from equilibria import check
 from equilibria.network import Network, State, without
+from equilibria.progress import stretches
 from equilibria.random import as_key
 from equilibria.units import Unit
 from equilibria.world import Clamp, Nudge, World, clamps_and_nudges
@@ -168,6 +169,7 @@ def equilibrate(
     temperature: ArrayLike = 1.0,
     world: World = (),
     chains: int | None = None,
+    show_progress: bool | None = None,
     key: Array | int | None = None,
 ) -> Equilibrium:
     """Let a network come to equilibrium under what the world imposes.
@@ -175,7 +177,7 @@ def equilibrate(
     Parameters: `how` is an equilibrator such as `Sweeps(100)`; `start` gives states by layer (an array alone is for the
     first layer; layers left out start at random, or at rest without a `key`); `temperature` is one number or one for each
     chain; `world` holds `Clamp` and `Nudge` objects; `chains` is how many independent copies to run where `start` and
-    `world` do not say; `key` is needed by whatever draws.
+    `world` do not say; a progress bar is shown on a terminal, or as `show_progress` says; `key` is needed by whatever draws.
 
     >>> from equilibria import Sweeps, hopfield
     >>> net = hopfield([[1, -1, 1, -1, 1, -1]])
@@ -183,8 +185,17 @@ def equilibrate(
     >>> rest["neurons"], rest.converged
     (Array([ 1., -1.,  1., -1.,  1., -1.], dtype=float32), Array(True, dtype=bool))
     """
-    prepared = _prepared(network, how, start, temperature, world, chains, key)
-    return _run(*prepared)
+    how, prepared, state, key = _prepared(network, how, start, temperature, world, chains, key)
+    if check.concrete(how.steps) is None or any(
+        check.concrete(leaf) is None for leaf in jax.tree.leaves((prepared, state))
+    ):
+        return relax(how, prepared, state, key)  # inside someone's compiled code there is nothing to show
+    loop = _start(how, prepared, state)
+    for until in stretches(0, int(how.steps), "equilibrating", show=show_progress):
+        loop = _run(how, prepared, loop, jnp.asarray(until, int), key)
+        if int(loop.step) < until:
+            break
+    return _ended(how, loop)
 
 
 def sample(
@@ -195,6 +206,7 @@ def sample(
     start: Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None = None,
     temperature: ArrayLike = 1.0,
     world: World = (),
+    show_progress: bool | None = None,
     key: Array | int,
 ) -> State:
     """The states of `chains` independent chains after `how`, by layer.
@@ -204,7 +216,8 @@ def sample(
     (4, 6)
     """
     check.count("chains", chains)
-    return equilibrate(network, how, start, temperature=temperature, world=world, chains=chains, key=key).state
+    options: Any = {"temperature": temperature, "world": world, "show_progress": show_progress, "key": key}
+    return equilibrate(network, how, start, chains=chains, **options).state
 
 
 def trajectory(
@@ -217,6 +230,7 @@ def trajectory(
     temperature: ArrayLike = 1.0,
     world: World = (),
     chains: int | None = None,
+    show_progress: bool | None = None,
     key: Array | int | None = None,
 ) -> tuple[Equilibrium, Any]:
     """As `equilibrate`, and what `observe(state)` returns at the start and after every `every` steps, stacked.
@@ -235,8 +249,16 @@ def trajectory(
     records, rest = divmod(int(how.steps), check.count("every", every))
     if rest:
         check.refuse("every", every, f"a divisor of the number of steps, {int(how.steps)}")
-    prepared = _prepared(network, how, start, temperature, world, chains, key)
-    return _run_recorded(prepared, observe, records, every)
+    how, prepared, state, key = _prepared(network, how, start, temperature, world, chains, key)
+    loop = _start(how, prepared, state)
+    rows, done = _room(loop, records + 1, observe), 1
+    for last in stretches(1, records + 1, "following", "record", show=show_progress):
+        loop, rows = _record(
+            how, prepared, loop, rows, jnp.asarray(done), jnp.asarray(last), jnp.asarray(every), key, observe
+        )
+        done = last
+        jax.block_until_ready(rows)  # so that the pace is that of the work
+    return _ended(how, loop), rows
 
 
 def _prepared(network, how, start, temperature, world, chains, key):
@@ -254,8 +276,8 @@ def _prepared(network, how, start, temperature, world, chains, key):
     how.allowed(prepared)
     if key is None and how.draws(prepared):
         check.refuse("key", None, f"a JAX random key: {type(how).__name__} draws random numbers here")
-    key = None if key is None else as_key(key)
-    state = _starting_state(prepared, start, chains, key)
+    start_key, key = (None, None) if key is None else jax.random.split(as_key(key))
+    state = _starting_state(prepared, start, chains, start_key)
     return how, prepared, state, key
 
 
@@ -337,31 +359,42 @@ def _ended(how: Equilibrator, loop: _Loop) -> Equilibrium:
     return Equilibrium(loop.state, loop.settled, converged, loop.residual, loop.memory)
 
 
-def relax(how: Equilibrator, prepared: Setting, state: State, key: Array | None) -> Equilibrium:
-    """The loop itself, for use inside compiled code: no checks, `state` complete."""
+def _advance(how: Equilibrator, prepared: Setting, loop: _Loop, until: ArrayLike, key: Array | None) -> _Loop:
+    """The loop at step `until`, or where nothing moves any more."""
 
     def moving(loop):
-        more = loop.step < how.steps
+        more = loop.step < until
         return more if how.tolerance is None else more & jnp.any(loop.residual > how.tolerance)
 
-    return _ended(
-        how, jax.lax.while_loop(moving, lambda loop: _step(how, prepared, loop, key), _first(how, prepared, state))
-    )
+    return jax.lax.while_loop(moving, lambda loop: _step(how, prepared, loop, key), loop)
 
 
-_run = eqx.filter_jit(relax)
+def relax(how: Equilibrator, prepared: Setting, state: State, key: Array | None) -> Equilibrium:
+    """The whole loop, for use inside compiled code: no checks, `state` complete."""
+    return _ended(how, _advance(how, prepared, _first(how, prepared, state), how.steps, key))
+
+
+_start = eqx.filter_jit(_first)
+_run = eqx.filter_jit(_advance)
 
 
 @eqx.filter_jit
-def _run_recorded(prepared_run, observe, records, every):
-    how, prepared, state, key = prepared_run
+def _record(how, prepared, loop, records, first, last, every, key, observe):
+    """`records` with rows up to `last` filled in, one after each `every` steps, and the loop there."""
 
-    def record(loop, _):
+    def row(index, carry):
+        loop, records = carry
         loop = jax.lax.fori_loop(0, every, lambda _, loop: _step(how, prepared, loop, key), loop)
-        return loop, observe(loop.state)
+        seen = observe(loop.state)
+        return loop, jax.tree.map(lambda rows, value: rows.at[index].set(value), records, seen)
 
-    loop = _first(how, prepared, state)
-    first = observe(loop.state)
-    loop, later = jax.lax.scan(record, loop, length=records)
-    stacked = jax.tree.map(lambda start, rest: jnp.concatenate([jnp.asarray(start)[None], rest]), first, later)
-    return _ended(how, loop), stacked
+    return jax.lax.fori_loop(first, last, row, (loop, records))
+
+
+@eqx.filter_jit
+def _room(loop, count, observe):
+    """Room for `count` records, the first of them made."""
+    return jax.tree.map(
+        lambda value: jnp.zeros((count, *jnp.shape(value)), jnp.result_type(value)).at[0].set(value),
+        observe(loop.state),
+    )
