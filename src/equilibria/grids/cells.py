@@ -40,7 +40,7 @@ def checked_axes(axes: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _checked_axis(name: str, given: Any) -> np.ndarray:
-    scalar = isinstance(given, str) or (not hasattr(given, "__iter__")) or np.ndim(given) == 0
+    scalar = isinstance(given, str) or not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0
     items = [given] if scalar else list(given)
     kinds = {"text" if isinstance(item, str) else "numbers" for item in items}
     if len(kinds) > 1:

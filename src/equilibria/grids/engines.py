@@ -6,7 +6,9 @@ need not be started.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +23,7 @@ from equilibria.grids.cells import Cell
 from equilibria.grids.work import Row, Work, compute
 
 Finished = tuple[Sequence[Cell], list[Row] | Exception]
-SECONDS_TO_CONNECT = 8.0
+SECONDS_TO_ANSWER = 5.0
 
 
 class WorkersLost(ChildProcessError):
@@ -99,28 +101,54 @@ def _connect(address: str) -> Any:
     except ImportError:
         check.refuse("cluster", repr(address), 'only with dask.distributed: pip install "equilibria[cluster]"')
     try:
-        client = distributed.Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
+        asyncio.run(asyncio.wait_for(_answered(address), SECONDS_TO_ANSWER))
+    except Exception as error:  # what answers in another protocol can fail in any way
         raise ConnectionError(
-            f"cluster: got {address!r}, where no Dask scheduler answered ({error}); allowed: the address that "
-            "`dask scheduler` prints, such as tcp://host:8786"
+            f"cluster: got {address!r}, where no Dask scheduler answered within {SECONDS_TO_ANSWER:g} s "
+            f"({type(error).__name__}: {error}); allowed: the address that `dask scheduler` prints, such as tcp://host:8786"
         ) from error
+    client = distributed.Client(address, set_as_default=False)
     if not client.nthreads():
         warnings.warn(f"the cluster at {address} has no workers yet; waiting for them", stacklevel=2)
     return client
 
 
+async def _answered(address: str) -> None:
+    """Ask the scheduler who it is: a client that never connected would hold up the process for long when it ends."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    comm = await connect(address, timeout=SECONDS_TO_ANSWER, **Security().get_connection_args("client"))
+    await comm.write({"op": "identity", "reply": True})
+    await comm.read()
+    await comm.close()
+
+
+def _unpacked(packed: bytes, chunk: Sequence[Cell]) -> list[Row]:
+    return compute(_work(packed), chunk)
+
+
+@functools.lru_cache(maxsize=8)
+def _work(packed: bytes) -> Work:
+    import cloudpickle
+
+    return cloudpickle.loads(packed)
+
+
 def _on_cluster(work: Work, chunks: Iterable[Sequence[Cell]], client: Any) -> Iterator[Finished]:
     """Two chunks for each thread of the cluster are under way at any time, so that workers need not wait for us."""
+    import cloudpickle
     import distributed
 
+    # Packed here, so that a module which a worker does not have is an error of the chunk, in the worker's words.
+    packed = cloudpickle.dumps(work)
     remaining, running = iter(chunks), distributed.as_completed(loop=client.loop)
     under_way: dict[Any, Sequence[Cell]] = {}
 
     def fill() -> None:
         room = 2 * max(1, sum(client.nthreads().values()))
         while len(under_way) < room and (chunk := next(remaining, None)) is not None:
-            future = client.submit(compute, work, chunk, pure=False)
+            future = client.submit(_unpacked, packed, chunk, pure=False)
             under_way[future] = chunk
             running.add(future)
 

@@ -54,7 +54,7 @@ def grid(
         A folder. Each finished chunk is written there at once, and only cells that are not there are computed. Several
         clients may share it.
     batch
-        The axes along which cells are computed together in one compiled call of at most `width` (64) cells; True for every
+        The axes along which cells are computed together in one compiled call, `width` of them (up to 64); True for every
         axis of numbers, False for none. By default those along which JAX can trace the function; the attribute `batched`
         of the result says which they were. The other axes are looped over.
     chunk
@@ -97,10 +97,10 @@ def grid(
 
 
 def _batching(fn, axes, batch, width, keyed) -> dict[str, Any]:
-    """The axes that are batched, and the width of a block: no more than there are cells for it."""
+    """The axes that are batched, and how many cells a block has: by default no more than there are to fill one."""
     names = batched_axes(fn, axes, batch, keyed)
-    most = _WIDTH if width is None else check.count("width", width)
-    return {"batched": sorted(names), "width": min(most, math.prod(axes[name].size for name in names)) if names else 1}
+    fits = min(_WIDTH, math.prod(axes[name].size for name in names))
+    return {"batched": sorted(names), "width": fits if width is None else check.count("width", width)}
 
 
 def _computed(work: Work, shelf: Shelf, cells, chunk, jobs, client, show_progress) -> dict[str, str]:
@@ -225,7 +225,7 @@ def _dataset(
         inner = tuple(f"{name}_{axis}" for axis in range(sample.ndim))
         variables[name] = ((*axes, *inner), found.reshape(*shape, *sample.shape))
     if failed.any():
-        errors = np.array([row if isinstance(row, str) else "" for row in rows], dtype=object)
+        errors = np.array([row if isinstance(row, str) else "" for row in rows])
         variables[_FAILURE] = (tuple(axes), errors.reshape(shape))
     dataset = xr.Dataset(variables, {name: (name, values) for name, values in axes.items()}, dict(attributes))
     for name, unit in units.items():
