@@ -1,4 +1,4 @@
-"""Networks by their usual names: `hopfield`, `rbm`, `layered`, `dense`."""
+"""Networks by their usual names: `hopfield`, `hopfield_from_examples`, `rbm`, `layered`, `dense`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.couplings import Dense, Factored, absorb, dreaming_kernel
+from equilibria.couplings import Dense, Factored, slept
 from equilibria.network import Layer, Network
 from equilibria.random import as_key
 from equilibria.units import Binary, Clipped, Spin, Unit
@@ -25,34 +25,60 @@ def hopfield(patterns: ArrayLike, sleep: float = 0.0) -> Network:
     $$ J = \frac1N \xi^T (1+t)(1+tC)^{-1} \xi, \qquad C = \frac1N \xi \xi^T, \qquad J_{ii} = 0 $$
 
     Parameters: `patterns` is (K, N) of -1 and +1; `sleep` is t, the sleeping time: 0 is Hebb's rule, larger values remove the
-    patterns' interference (Agliari 2024). The N x N matrix is never formed.
+    patterns' interference, and infinity is the pseudo-inverse rule (Agliari 2024). The N x N matrix is never formed.
 
     >>> net = hopfield([[1, -1, 1, -1], [1, 1, -1, -1]])
     >>> net.energy({"neurons": jnp.array([1.0, -1.0, 1.0, -1.0])})
     Array(-1., dtype=float32)
     """
-    patterns = as_spins("patterns", patterns)
-    check.number("sleep", sleep, least=0.0)
-    factors = absorb(patterns, dreaming_kernel(patterns, sleep)) if sleep else patterns
+    return _associative(as_spins("patterns", patterns, ("patterns", "neurons")), sleep)
+
+
+def hopfield_from_examples(examples: ArrayLike, *, supervised: bool = True, sleep: float = 0.0) -> Network:
+    r"""A Hopfield network that has only seen `examples` of its patterns, (K, M, N): M noisy copies of each.
+
+    $$ J^{\text{sup}} = \frac{1}{N R} \sum_\mu \bar\eta^\mu \bar\eta^{\mu T}, \qquad
+       J^{\text{unsup}} = \frac{1}{N M R} \sum_{\mu, a} \eta^{\mu a} \eta^{\mu a\, T} $$
+
+    with $\bar\eta^\mu$ the mean of the examples of pattern $\mu$ and R the mean square of its entries, which makes the scale
+    that of Hebb's rule on the patterns. A `supervised` network knows which examples belong together, another one does not.
+    Either then sleeps, as in `hopfield` (Agliari 2024, "Patterns' revision").
+
+    >>> net = hopfield_from_examples([[[1, -1, 1, -1], [1, -1, 1, 1]]])
+    >>> net.couplings[0].factors.round(2)
+    Array([[ 1.15, -1.15,  1.15,  0.  ]], dtype=float32)
+    """
+    spins = as_spins("examples", examples, ("patterns", "examples", "neurons"))
+    means = spins.mean(axis=1)
+    scale = np.sqrt(np.mean(np.square(means), dtype=np.float64))
+    if scale == 0:
+        check.refuse("examples", "examples that cancel in every neuron", "examples with something in common")
+    factors = means if supervised else spins.reshape(-1, spins.shape[-1]) / np.sqrt(spins.shape[1])
+    return _associative(factors / np.float32(scale), sleep)
+
+
+def _associative(factors: np.ndarray, sleep: float) -> Network:
+    """Spins coupled through these factors, after sleep."""
     name = "neurons"
-    return Network([Layer(name, Spin(), np.zeros(patterns.shape[1]))], [Factored((name, name), factors)])
+    factors = slept(factors, sleep) if sleep else factors
+    return Network([Layer(name, Spin(), np.zeros(factors.shape[1]))], [Factored((name, name), factors)])
 
 
-def as_spins(argument: str, values: ArrayLike) -> np.ndarray:
-    """(K, N) values of -1 and +1; 0 and 1 are taken as -1 and +1, with a warning.
+def as_spins(argument: str, values: ArrayLike, axes: tuple[str, ...]) -> np.ndarray:
+    """Values of -1 and +1 with these axes, none empty; 0 and 1 are taken as -1 and +1, with a warning.
 
-    >>> as_spins("patterns", [[1, -1]])
+    >>> as_spins("patterns", [[1, -1]], ("patterns", "neurons"))
     array([[ 1., -1.]], dtype=float32)
     """
     given = np.asarray(values)
-    if given.ndim != 2 or 0 in given.shape:
-        check.refuse(argument, f"shape {given.shape}", "shape (patterns, neurons), at least one of each")
+    if given.ndim != len(axes) or 0 in given.shape:
+        check.refuse(argument, f"shape {given.shape}", f"shape ({', '.join(axes)}), at least one of each")
     check.finite(argument, given)
-    if np.isin(given, (0, 1)).all() and (given == 0).any():
+    if ((given == 0) | (given == 1)).all() and (given == 0).any():
         warnings.warn(f"{argument}: 0 and 1 are taken as -1 and +1", stacklevel=3)
-        given = 2.0 * given - 1.0
+        given = 2 * given.astype(np.float32) - 1
     Spin().check(argument, given)
-    return given.astype(np.float32)
+    return given.astype(np.float32, copy=False)
 
 
 def rbm(
@@ -115,8 +141,7 @@ def dense(
     >>> len(dense((4, 3, 2), key=0).couplings)
     6
     """
-    sizes = [sizes] if np.ndim(sizes) == 0 else list(sizes)
-    sizes = [check.count("sizes", size) for size in sizes]
+    sizes = [check.count("sizes", size) for size in np.atleast_1d(np.asarray(sizes)).tolist()]
     middle = [f"hidden{depth}" for depth in range(1, len(sizes) - 1)]
     names = ["neurons"] if len(sizes) == 1 else ["input", *middle, "output"]
     pairs = [(index, index) for index in range(len(sizes))] + list(combinations(range(len(sizes)), 2))

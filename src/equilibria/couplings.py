@@ -3,14 +3,17 @@ r"""Who pulls on whom.
 A coupling joins two layers, or a layer to itself. Between layers $a$ and $b$ its energy is $-s_a^T W s_b$; within one layer
 it is $-\tfrac12 s^T J s$ with $J$ symmetric. The pull on a layer is minus the gradient of that energy.
 
-A layer coupled to itself is updated one neuron at a time; `walk` returns what such a walk keeps up to date, so that a visit
-costs O(N) for `Dense` and O(K) for `Factored`.
+A layer coupled to itself is updated one neuron at a time; `walk` returns what such a walk keeps up to date. Visits come in
+blocks: the fields at the beginning of a block are one matrix product, and within the block a neuron that moves pulls on those
+still to come through `among`. A visit costs O(N) for `Dense` and O(K) for `Factored`, at the speed of matrix products.
 """
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,11 +27,14 @@ from equilibria import check
 class Walk(Protocol):
     """The fields inside one layer, kept up to date while its neurons are visited; arrays are (neurons, chains)."""
 
-    def field(self, state: Array, site: Array) -> Array:
-        """The pull of the layer on one of its own neurons, for every chain."""
+    def fields(self, neurons: Array, sites: Array) -> Array:
+        """The pull of the layer on some of its own neurons, (sites, chains)."""
 
-    def moved(self, site: Array, change: Array) -> Walk:
-        """The same after one neuron changed by `change`."""
+    def among(self, sites: Array) -> Array:
+        """The pull of one of these neurons on another, (sites, sites); none of a neuron on itself."""
+
+    def moved(self, sites: Array, changes: Array) -> Walk:
+        """The same after these neurons changed by `changes` (sites, chains)."""
 
 
 class Coupling(eqx.Module):
@@ -67,7 +73,7 @@ class Dense(Coupling):
     """
 
     ends: tuple[str, str] = eqx.field(static=True)
-    weights: Array = eqx.field(converter=lambda value: jnp.asarray(value, float))
+    weights: Any = eqx.field(converter=lambda value: jnp.asarray(value, float))
 
     def __check_init__(self):
         check.shape("weights", self.weights, (None, None))
@@ -103,10 +109,13 @@ class Dense(Coupling):
 class _DenseWalk(eqx.Module):
     weights: Array
 
-    def field(self, state, site):
-        return self.weights[site] @ state
+    def fields(self, neurons, sites):
+        return self.weights[sites] @ neurons
 
-    def moved(self, site, change):
+    def among(self, sites):
+        return self.weights[sites[:, None], sites]
+
+    def moved(self, sites, changes):
         return self
 
 
@@ -122,7 +131,7 @@ class Factored(Coupling):
     """
 
     ends: tuple[str, str] = eqx.field(static=True)
-    factors: Array = eqx.field(converter=lambda value: jnp.asarray(value, float))
+    factors: Any = eqx.field(converter=lambda value: jnp.asarray(value, float))
 
     def __check_init__(self):
         check.shape("factors", self.factors, (None, None))
@@ -158,40 +167,56 @@ class _FactoredWalk(eqx.Module):
     self_pull: Array
     overlaps: Array  # (K, chains)
 
-    def field(self, state, site):
-        return self.factors[site] @ self.overlaps - self.self_pull[site] * state[site]
+    def fields(self, neurons, sites):
+        return self.factors[sites] @ self.overlaps - self.self_pull[sites][:, None] * neurons[sites]
 
-    def moved(self, site, change):
-        moved = self.factors[site][:, None] * (change / self.factors.shape[0])
-        return _FactoredWalk(self.factors, self.self_pull, self.overlaps + moved)
+    def among(self, sites):
+        here = self.factors[sites]
+        return jnp.where(sites[:, None] == sites, 0, here @ here.T / self.factors.shape[0])
+
+    def moved(self, sites, changes):
+        overlaps = self.overlaps + self.factors[sites].T @ (changes / self.factors.shape[0])
+        return _FactoredWalk(self.factors, self.self_pull, overlaps)
 
 
-def absorb(patterns: ArrayLike, kernel: ArrayLike) -> np.ndarray:
-    r"""Factors $F = K^{1/2} \xi$ with K the `kernel`, so that $F^T F = \xi^T K \xi$.
+def filtered(factors: ArrayLike, gain: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    r"""Factors whose coupling $J = \frac1N F^T F$ has each eigenvalue $\lambda$ multiplied by `gain`$(\lambda) \ge 0$.
 
-    Parameters: `patterns` (K, N), `kernel` (K, K) symmetric and without negative eigenvalues. Done in float64.
+    The eigenvalues are those of the correlations $C = \frac1N F F^T$, so the N x N matrix is not needed. Done in float64.
 
-    >>> absorb(np.eye(2), np.diag([4.0, 9.0]))
-    array([[2., 0.],
-           [0., 3.]])
+    >>> filtered([[2.0, 0.0], [0.0, 4.0]], lambda values: values)
+    array([[ 2.82842712,  0.        ],
+           [ 0.        , 11.3137085 ]])
     """
-    values, vectors = np.linalg.eigh(np.asarray(kernel, np.float64))
-    if values.min() < -1e-8 * max(values.max(), 1.0):
-        check.refuse("kernel", f"an eigenvalue of {values.min():g}", "no negative eigenvalues")
-    root = (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
-    return root @ np.asarray(patterns, np.float64)
+    factors = np.asarray(factors, np.float64)
+    values, vectors = np.linalg.eigh(factors @ factors.T / factors.shape[-1])
+    return (vectors * np.sqrt(gain(values.clip(min=0)))) @ vectors.T @ factors
 
 
-def dreaming_kernel(patterns: ArrayLike, sleep: float) -> np.ndarray:
-    r"""The kernel $(1+t)(1 + tC)^{-1}$, with $C = \frac1N \xi \xi^T$ the correlations of the patterns, after sleep time t.
+def slept(factors: ArrayLike, sleep: float) -> np.ndarray:
+    r"""Factors of the coupling after a sleep of time t, $J(t) = (1+t) J (1 + t J)^{-1}$, from those of $J = J(0)$.
 
-    Agliari 2024, "Patterns' revision"; t = 0 is Hebb's rule and t to infinity the pseudo-inverse.
+    With $J = \frac1N \xi^T \xi$ this is $\frac1N \xi^T (1+t)(1+tC)^{-1} \xi$ (Agliari 2024, "Patterns' revision"), the exact
+    solution of $\dot J = (J - J^2)/(1+t)$. Infinite `sleep` is the pseudo-inverse rule, the projector onto the patterns;
+    there, directions in which the patterns are linearly dependent are left out, with a warning.
 
-    >>> dreaming_kernel([[1, 1, 1, 1], [1, -1, 1, -1]], sleep=3.0)
-    array([[1., 0.],
-           [0., 1.]])
+    >>> slept([[1, 1, 1, 1], [1, -1, 1, -1]], sleep=3.0)
+    array([[ 1.,  1.,  1.,  1.],
+           [ 1., -1.,  1., -1.]])
     """
-    check.number("sleep", sleep, least=0.0)
-    patterns = np.asarray(patterns, np.float64)
-    correlations = patterns @ patterns.T / patterns.shape[-1]
-    return (1 + sleep) * np.linalg.inv(np.eye(len(patterns)) + sleep * correlations)
+    if sleep != np.inf:
+        check.number("sleep", sleep, least=0.0)
+        return filtered(factors, lambda values: (1 + sleep) / (1 + sleep * values))
+    return filtered(factors, _inverse)
+
+
+def _inverse(values: np.ndarray) -> np.ndarray:
+    """1 / values, and 0 for those that are zero up to rounding."""
+    independent = values > values.max() * len(values) * np.finfo(np.float64).eps
+    if not independent.all():
+        warnings.warn(
+            f"{len(values)} patterns are linearly dependent (rank {independent.sum()}): "
+            "the pseudo-inverse leaves out the directions they do not span",
+            stacklevel=5,
+        )
+    return np.where(independent, 1 / np.where(independent, values, 1), 0)

@@ -8,7 +8,7 @@ to itself is visited neuron by neuron in random order, or all at once when asked
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -21,6 +21,9 @@ from equilibria.network import State
 from equilibria.units import Unit
 
 Mood = Literal["sample", "mean", "mode"]
+
+# Visits between two matrix products: more cost more within the block, fewer make the products thin.
+_BLOCK = 32
 
 
 def whole(argument: str):
@@ -45,11 +48,11 @@ class Sweeps(Equilibrator):
     'sample'
     """
 
-    steps: Array = eqx.field(converter=whole("steps"))
+    steps: Any = eqx.field(converter=whole("steps"))
     mood: Mood = eqx.field(static=True, default="sample")
     order: Literal["random", "parallel"] = eqx.field(static=True, default="random")
     visits: int | None = eqx.field(static=True, default=None)
-    tolerance: Array | None = eqx.field(default=None, converter=optional_tolerance)
+    tolerance: Any = eqx.field(default=None, converter=optional_tolerance)
 
     def __check_init__(self):
         check.choice("mood", self.mood, ("sample", "mean", "mode"))
@@ -82,17 +85,17 @@ class Sweeps(Equilibrator):
             for name in colour:
                 if name in setting.free:
                     here = None if key is None else jax.random.fold_in(key, setting.network.names.index(name))
-                    state = {**state, name: self._updated(setting, state, name, here)}
+                    state = {**state, name: self.updated(setting, state, name, here)}
         return state, memory
 
-    def _updated(self, setting: Setting, state: State, name: str, key: Array | None) -> Array:
+    def updated(self, setting: Setting, state: State, name: str, key: Any) -> Array:
         if name in setting.inner.lateral and self.order == "random":
             return self._walked(setting, state, name, key)
         unit, field = setting.felt(state, name, setting.field(state, name))
         moved = self.respond(unit, field, setting.column, key)
         return setting.clamps[name].imposed(moved) if name in setting.clamps else moved
 
-    def respond(self, unit: Unit, field: Array, temperature: Array, key: Array | None) -> Array:
+    def respond(self, unit: Unit, field: Array, temperature: Array, key: Any) -> Array:
         """What a unit does with its field in this mood."""
         if self.mood == "mode":
             return unit.mode(field)
@@ -121,17 +124,40 @@ class Sweeps(Equilibrator):
         held = columns(setting.clamps[name].mask) if name in setting.clamps else None
         temperature = jnp.broadcast_to(setting.temperature, batch).reshape(-1)
 
-        def visit(visited, carry):
+        blocks = _blocks(sites, size)
+
+        def block(carry, here):
             neurons, walks = carry
-            site = sites[visited]
-            field = outside[site] + sum(walk.field(neurons, site) for walk in walks)
-            here = jax.tree.map(lambda leaf: leaf[site] if leaf.ndim else leaf, unit)
-            moved = self.respond(here, field, temperature, jax.random.fold_in(draw_key, visited))
-            if held is not None:
-                moved = jnp.where(held[site], neurons[site], moved)
-            change = moved - neurons[site]
-            return neurons.at[site].set(moved), [walk.moved(site, change) for walk in walks]
+            sites, numbers = here
+            before = outside[sites] + sum(walk.fields(neurons, sites) for walk in walks)
+            among = sum(walk.among(sites) for walk in walks)
+
+            # The loop only carries the block's own neurons: XLA would copy all of them at every visit.
+            def visit(place, carry):
+                values, changes = carry
+                site = sites[place]
+                field = before[place] + among[place] @ changes
+                alone = jax.tree.map(lambda leaf: leaf[site] if leaf.ndim else leaf, unit)
+                moved = self.respond(alone, field, temperature, jax.random.fold_in(draw_key, numbers[place]))
+                if held is not None:
+                    moved = jnp.where(held[site], values[place], moved)
+                moved = jnp.where(site < size, moved, values[place])
+                changes = changes.at[place].set(moved - values[place])
+                if self.visits is None:
+                    return values.at[place].set(moved), changes
+                return jnp.where((sites == site)[:, None], moved, values), changes  # a neuron may come again
+
+            values, changes = jax.lax.fori_loop(0, len(sites), visit, (neurons[sites], jnp.zeros_like(before)))
+            return (neurons.at[sites].set(values), [walk.moved(sites, changes) for walk in walks]), None
 
         walks = [coupling.walk(start) for coupling in couplings]
-        neurons, _ = jax.lax.fori_loop(0, len(sites), visit, (start, walks))
+        numbers = jnp.arange(blocks.size).reshape(blocks.shape)
+        (neurons, _), _ = jax.lax.scan(block, (start, walks), (blocks, numbers))
         return neurons.T.reshape(*batch, size)
+
+
+def _blocks(sites: Array, size: int) -> Array:
+    """The sites in rows of at most `_BLOCK`; the last row is filled with `size`, which is no neuron's number."""
+    length = min(_BLOCK, len(sites))
+    rows = -(-len(sites) // length)
+    return jnp.full(rows * length, size, sites.dtype).at[: len(sites)].set(sites).reshape(rows, length)

@@ -1,0 +1,83 @@
+"""Retrieval: which memory a network falls into from a cue."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.architectures import as_spins
+from equilibria.equilibrators.driver import equilibrate
+from equilibria.equilibrators.sweep import Sweeps
+from equilibria.measure.overlaps import overlap
+from equilibria.network import Network
+
+# Mixtures of several patterns have overlaps of at most 1/2 with each (Amit, Gutfreund and Sompolinsky 1985), retrieved
+# patterns more than 0.96 up to the capacity at T = 0.
+RETRIEVED = 0.7
+
+
+class Retrieval(NamedTuple):
+    """The verdict on each cue."""
+
+    state: Array  # (..., N), where the network was left
+    pattern: Array  # which pattern that is closest to
+    overlap: Array  # with that pattern
+    spurious: Array  # no pattern: a mixture, a mirror image or something else
+    steps: Array  # sweeps until nothing moved any more
+    converged: Array | None  # whether nothing moves any more; None at temperatures above zero, where nothing ever rests
+
+
+def retrieve(
+    network: Network,
+    patterns: ArrayLike,
+    cues: ArrayLike,
+    *,
+    temperature: float = 0.0,
+    sweeps: int = 100,
+    order: Literal["random", "parallel"] = "random",
+    threshold: float = RETRIEVED,
+    show_progress: bool | None = None,
+    key: Array | int | None = None,
+) -> Retrieval:
+    r"""Let a network of spins fall from each of the `cues` (..., N), and say which of the `patterns` (K, N) it came to.
+
+    Parameters: at `temperature` 0 the network stops when nothing moves, after at most `sweeps` sweeps; at others it runs for
+    that many. `order` is "random", one neuron after another, or "parallel", all at once, which may end in a cycle of two
+    states and is then not converged. A state whose overlap $m = \frac1N \sum_i \xi_i \sigma_i$ with every pattern is below
+    `threshold` is called spurious. Cues are -1 and +1, with 0 for what is not known: such a neuron exerts no field until it
+    is first updated. `key` is needed unless the order is parallel at temperature 0.
+
+    >>> import equilibria as eq
+    >>> patterns = eq.data.random_patterns(3, 100, key=eq.key(0))
+    >>> cues = eq.data.corrupt(patterns, flips=0.1, masked=0.2, key=eq.key(1))
+    >>> found = retrieve(eq.hopfield(patterns), patterns, cues, key=2)
+    >>> found.pattern.tolist(), found.overlap.tolist(), found.spurious.any().item(), found.converged.all().item()
+    ([0, 1, 2], [1.0, 1.0, 1.0], False, True)
+    """
+    layer = network.layers[0]
+    patterns = as_spins("patterns", patterns, ("patterns", "neurons"))
+    check.shape("patterns", patterns, (layer.size,))
+    cues = _checked_cues(cues, layer.size)
+    check.number("threshold", threshold, least=-1, most=1)
+    how = Sweeps(sweeps, order=order, tolerance=None if temperature else 0.0)
+    rest = equilibrate(network, how, cues, temperature=temperature, show_progress=show_progress, key=key)
+    overlaps = overlap(rest, patterns)
+    best = jnp.max(overlaps, axis=-1)
+    return Retrieval(
+        rest[layer.name], jnp.argmax(overlaps, axis=-1), best, best < threshold, rest.steps, rest.converged
+    )
+
+
+def _checked_cues(cues: ArrayLike, size: int) -> Array:
+    given = np.asarray(cues)
+    if given.shape[-1:] != (size,):
+        check.refuse("cues", f"shape {given.shape}", f"shape (..., {size}), the length of the patterns")
+    strange = given[~np.isin(given, (-1, 0, 1))]
+    if strange.size:
+        check.refuse("cues", f"{strange.flat[0]} among the values", "-1 and +1, and 0 for what is not known")
+    return jnp.asarray(given, float)

@@ -1,0 +1,149 @@
+"""How much a network stores: its recall against the load, and the basins of attraction of its memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.architectures import as_spins, hopfield
+from equilibria.couplings import Factored
+from equilibria.data.patterns import corrupt, random_patterns
+from equilibria.equilibrators.driver import trajectory
+from equilibria.equilibrators.sweep import Sweeps
+from equilibria.measure.retrieval import RETRIEVED
+from equilibria.network import Network, State
+from equilibria.random import as_key
+
+Build = Callable[[Array, Array], Network]
+
+
+def recall(
+    network: Network,
+    targets: ArrayLike,
+    cues: ArrayLike | None = None,
+    *,
+    temperature: float = 0.0,
+    sweeps: int = 40,
+    order: Literal["random", "parallel"] = "random",
+    key: Array | int,
+) -> Array:
+    r"""The overlap $m = \frac1N \sum_i \xi_i \langle\sigma_i\rangle$ of each chain with its own target, averaged over time.
+
+    Parameters: chain c starts at `cues`[c], or at `targets`[c] itself, and the average is over the second half of `sweeps`
+    sweeps; at temperature 0 it is the state after the last. Both are (chains, N) of -1 and +1.
+
+    >>> import equilibria as eq
+    >>> patterns = eq.data.random_patterns(2, 400, key=eq.key(0))
+    >>> recall(eq.hopfield(patterns), patterns, temperature=0.3, key=1).round(1)  # Curie and Weiss: 0.9975
+    Array([1., 1.], dtype=float32)
+    """
+    targets = as_spins("targets", targets, ("chains", "neurons"))
+    observe = eqx.Partial(_own_overlap, jnp.asarray(targets), network.names[0])
+    how = Sweeps(sweeps, order=order)
+    start = targets if cues is None else cues
+    _, overlaps = trajectory(network, how, start, observe=observe, temperature=temperature, key=key)
+    return overlaps[-1] if temperature == 0 else jnp.mean(overlaps[1 + sweeps // 2 :], axis=0)
+
+
+def _own_overlap(targets: Array, layer: str, state: State) -> Array:
+    return jnp.mean(state[layer] * targets, axis=-1)
+
+
+def recall_at_load(
+    size: int,
+    loads: Sequence[float],
+    *,
+    sleep: float = 0.0,
+    temperature: float = 0.0,
+    chains: int = 100,
+    sweeps: int = 40,
+    build: Build | None = None,
+    key: Array | int,
+) -> xr.Dataset:
+    r"""How well random patterns are recalled from themselves, against the load $\alpha = K/N$, with N = `size` neurons.
+
+    For each of `loads` a network of K = round(`size` load) patterns is built, `chains` of them (all, if there are fewer) are
+    started from, and `overlap` (load) is the mean of `recall`, `error` its standard error over patterns and `retrieved` the
+    fraction of patterns with an overlap above 0.7. The networks have slept for `sleep`, or are made by
+    `build(patterns, key)`. Compare with `theory.hopfield(loads, temperature, sleep).m`.
+
+    >>> recall_at_load(200, [0.05, 0.5], key=0).retrieved.values.tolist()
+    [1.0, 0.0]
+    """
+    counts = [max(1, round(check.count("size", size) * check.number("loads", load, above=0.0))) for load in loads]
+    rows = []
+    for count, here in zip(counts, jax.random.split(as_key(key), len(counts)), strict=True):
+        pattern_key, build_key, walk_key = jax.random.split(here, 3)
+        patterns = random_patterns(count, size, key=pattern_key)
+        network = hopfield(patterns, sleep=sleep) if build is None else build(patterns, build_key)
+        # Each load would have a compiled loop of its own if the factors and the chains did not have one shape.
+        network = padded(network, max(counts))
+        shown = min(chains, count)
+        targets = patterns[np.arange(chains) % shown]
+        found = recall(network, targets, temperature=temperature, sweeps=sweeps, key=walk_key)[:shown]
+        rows.append(_summary(found))
+    columns = {name: ("load", [row[name] for row in rows]) for name in rows[0]}
+    attributes = {"size": size, "sleep": sleep, "temperature": temperature}
+    return xr.Dataset(columns, {"load": np.array(counts) / size}, attributes)
+
+
+def basin_of_attraction(
+    network: Network,
+    patterns: ArrayLike,
+    overlaps: Sequence[float],
+    *,
+    temperature: float = 0.0,
+    sweeps: int = 40,
+    order: Literal["random", "parallel"] = "random",
+    key: Array | int,
+) -> xr.Dataset:
+    """How well a network recalls its `patterns` from cues at given initial `overlaps` with them.
+
+    Each pattern is shown with a fraction (1 - overlap)/2 of its neurons flipped; the results, against `cue`, are as in
+    `recall_at_load`. The basin ends where `retrieved` falls from 1 to 0.
+
+    >>> import equilibria as eq
+    >>> patterns = eq.data.random_patterns(5, 200, key=eq.key(0))
+    >>> basin_of_attraction(eq.hopfield(patterns), patterns, [0.0, 0.8], key=1).retrieved.values.round(1).tolist()
+    [0.0, 1.0]
+    """
+    patterns = as_spins("patterns", patterns, ("patterns", "neurons"))
+    check.number("overlaps", np.asarray(overlaps, float), least=0, most=1)
+    rows = []
+    for wanted, here in zip(overlaps, jax.random.split(as_key(key), len(overlaps)), strict=True):
+        cue_key, walk_key = jax.random.split(here)
+        cues = corrupt(patterns, flips=(1 - wanted) / 2, key=cue_key)
+        found = recall(network, patterns, cues, temperature=temperature, sweeps=sweeps, order=order, key=walk_key)
+        rows.append(_summary(found))
+    columns = {name: ("cue", [row[name] for row in rows]) for name in rows[0]}
+    return xr.Dataset(columns, {"cue": np.asarray(overlaps, float)}, {"temperature": temperature})
+
+
+def padded(network: Network, rows: int) -> Network:
+    """The same network with its factors filled up with zeros to at least `rows` patterns.
+
+    >>> padded(hopfield([[1, -1]]), 3).couplings[0].factors.shape
+    (3, 2)
+    """
+    couplings = [
+        Factored(coupling.ends, jnp.pad(coupling.factors, ((0, max(0, rows - len(coupling.factors))), (0, 0))))
+        if isinstance(coupling, Factored)
+        else coupling
+        for coupling in network.couplings
+    ]
+    return Network(network.layers, couplings)
+
+
+def _summary(overlaps: Array) -> dict[str, float]:
+    values = np.asarray(overlaps, np.float64)
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return {"overlap": values.mean(), "error": error, "retrieved": (values > RETRIEVED).mean()}
