@@ -33,6 +33,11 @@ def odd_ones_fail(x, seed, log):
     return x + seed
 
 
+def where(x, here):
+    """A straight line, and whether another process than `here` computed it."""
+    return {"y": 2.0 * x, "elsewhere": float(os.getpid() != here)}
+
+
 def deadly(x, fatal, log):
     """Ends the process it runs in, as the kernel does when memory is short, at one point."""
     note(log, x, 0)

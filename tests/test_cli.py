@@ -90,6 +90,10 @@ def test_report_runs_what_is_missing_and_writes_one_page(capsys, tmp_path):
         (["reproduce", "elephants"], "experiment: got 'elephants'; allowed: what `equilibria list` shows"),
         (["reproduce", "tiny/wrong", "--preset", "full"], "preset: got 'full'; allowed: 'quick'"),
         (["reproduce", "tiny/line", "--out", "occupied"], "occupied"),
+        (
+            ["reproduce", "tiny/line", "--cluster", "nowhere"],
+            "cluster: got 'nowhere'",
+        ),
     ],
 )
 def test_an_error_of_use_is_one_line_and_exit_code_2(arguments, message, capsys, tmp_path):

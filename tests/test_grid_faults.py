@@ -138,6 +138,31 @@ def test_every_engine_gives_the_same_bits_on_a_cluster(cluster):
     np.testing.assert_array_equal(remote["overlaps"], reference["overlaps"])
 
 
+REPRODUCE = """
+import dataclasses, functools, os, sys, types
+import equilibria as eq, gridcells, tiny
+from equilibria import cli, papers
+
+def run(config, progress):
+    cells = eq.grid(functools.partial(gridcells.where, here=os.getpid()), x=config.points, batch=False, show_progress=True)
+    assert (cells["elsewhere"] == 1).all()
+    return cells[["y"]]
+
+papers.INDEX["tiny/remote"] = "Far away"
+experiment = dataclasses.replace(tiny.experiment, id="tiny/remote", title="Far away", run=run)
+sys.modules["equilibria.papers.tiny.remote"] = types.SimpleNamespace(experiment=experiment)
+sys.exit(cli.main(["reproduce", "tiny/remote", "--out", sys.argv[1], "--cluster", sys.argv[2]]))
+"""
+
+
+def test_reproduce_computes_its_grids_on_the_cluster(cluster, tmp_path):
+    command = [sys.executable, "-c", REPRODUCE, str(tmp_path / "out"), cluster.address]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "held      The slope is <2>" in done.stdout
+    assert (tmp_path / "out" / "result.nc").exists()
+
+
 @pytest.mark.slow
 def test_a_scheduler_that_goes_away_is_said(cluster, tmp_path):
     folder = tmp_path / "grid"

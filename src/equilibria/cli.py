@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from equilibria.papers.frame import Reproduction
 
 Preset = Literal["quick", "full"]
+Cluster = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")]
 
 
 def list_experiments() -> int:
@@ -31,6 +32,7 @@ def reproduce(
     preset: Preset = "quick",
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None,
     force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    cluster: Cluster = None,
 ) -> int:
     """Make a figure of a paper and check what the paper says about it. The exit code is 1 if a claim does not hold.
 
@@ -40,13 +42,17 @@ def reproduce(
         out: folder for result.nc, figure.png, figure.pdf, config.json and claims.json.
             By default results/PAPER/FIGURE/PRESET.
         force: run again even if the result is there.
+        cluster: a Dask scheduler such as tcp://host:8786, which computes the grids of the figure. What is not a grid is
+            computed here.
     """
     check_id(experiment)  # a misspelt name is answered before the slow imports
     from equilibria.compiled import cache_compilations
+    from equilibria.grids.engines import on_cluster
     from equilibria.papers import frame
 
     cache_compilations()
-    result = frame.reproduce(experiment, preset, out, force=force)
+    with on_cluster(cluster):
+        result = frame.reproduce(experiment, preset, out, force=force)
     _print_claims(experiment, result)
     return 0 if result.held else 1
 
