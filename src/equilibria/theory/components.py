@@ -142,15 +142,15 @@ def laws(components: Any) -> tuple[Law, Law]:
     return visible, hidden
 
 
-def waves(reach: float, *, precision: float = 1e-15) -> np.ndarray:
+def waves(reach: float, *, precision: float = 1e-15, least: int = 128) -> np.ndarray:
     """Wavenumbers that integrate any field up to `reach` to about `precision`.
 
-    Their number is a power of two, so that compiled code is shared.
+    Their number is a power of two, `least` or more, so that compiled code is shared.
     """
     digits = -np.log(precision)
     highest = (digits + 4.0) * 2.0 / np.pi
     period = reach + 0.5 * digits + 1.0
-    number = 2 ** max(6, int(np.ceil(np.log2(highest * period / (2.0 * np.pi)))))
+    number = max(least, 2 ** int(np.ceil(np.log2(highest * period / (2.0 * np.pi)))))
     if number > 2**14:
         check.refuse("strengths and fields", f"local fields up to {reach:.3g}", "local fields below about 4000")
     return (np.arange(number) + 0.5) * (highest / number)

@@ -251,7 +251,7 @@ def _with_room(setting: _Setting, point: _Point) -> _Setting:
     )
     slopes = np.abs(setting.data @ left * ensemble.strengths + ensemble.hidden_field * units**0.5)
     reach = setting.laws[1].reach() * (2.0 * slopes.sum(axis=1).max() / setting.hidden**0.5 + 1.0)
-    return setting._replace(waves=machine.waves, data_waves=layers.waves(reach, precision=1e-7))
+    return setting._replace(waves=machine.waves, data_waves=layers.waves(reach, precision=1e-7, least=64))
 
 
 @jax.jit
@@ -261,16 +261,22 @@ def _survey(setting: _Setting, point: _Point, begin: jax.Array) -> tuple[Respons
 
 
 def _tracked(setting: _Setting, point: _Point, mixtures: int) -> np.ndarray:
-    """Where to look for states until the next record: no mode, every single mode, and the mixtures that count now."""
+    """Where to look for states until the next record.
+
+    A mode without a field can wake up at any time, so no mode, every single mode and the mixtures that count now. With
+    fields all states change smoothly, so those that count now.
+    """
     ensemble = jax.tree.map(np.asarray, _frame(setting, point)[3])
     singles, everything = starts(ensemble, 1), starts(ensemble, mixtures)
-    if len(everything) == len(singles):
-        return singles
+    kept = singles[: 0 if ensemble.pulled.all() else None]
+    if len(kept) == len(everything):
+        return kept
     free, states = jax.tree.map(np.asarray, _survey(setting, point, everything))
-    worth = np.flatnonzero(free.weights[len(singles) :] > 1e-12) + len(singles)
-    chosen = np.column_stack([states.hidden, states.hidden_overlap])[worth]
-    size = len(singles) + (2 ** int(np.ceil(np.log2(len(worth)))) if len(worth) else 0)
-    return np.vstack([singles, np.resize(chosen, (size - len(singles), singles.shape[1]))])
+    rows = np.column_stack([states.hidden, states.hidden_overlap])
+    worth = (free.weights > 1e-12) & (np.arange(len(rows)) >= len(kept))
+    chosen = rows[worth][np.unique(rows[worth].round(4), axis=0, return_index=True)[1]]
+    size = 2 ** int(np.ceil(np.log2(len(chosen)))) if len(chosen) else 0
+    return np.vstack([kept, np.resize(chosen, (size, rows.shape[1]))])
 
 
 def _advance(setting: _Setting, point: _Point, begin: np.ndarray, duration: float, tolerance: float) -> _Point:
