@@ -80,11 +80,15 @@ class Unit(eqx.Module):
         A unit that knows its inverse says so; this one is for the others, with fields up to 1000.
         """
         mean = jnp.asarray(mean, float)
-        low, high = jnp.full(mean.shape, -1e3), jnp.full(mean.shape, 1e3)
-        for _ in range(50):
+
+        def halved(_, ends):
+            low, high = ends
             middle = (low + high) / 2
             above = self.mean(middle) > mean
-            low, high = jnp.where(above, low, middle), jnp.where(above, middle, high)
+            return jnp.where(above, low, middle), jnp.where(above, middle, high)
+
+        ends = jnp.full_like(mean, -1e3), jnp.full_like(mean, 1e3)
+        low, high = jax.lax.fori_loop(0, 50, halved, ends)
         return (low + high) / 2
 
     def count(self, size: int) -> int | None:
@@ -183,9 +187,9 @@ class Binary(Unit):
 class OneHot(Unit):
     r"""A layer in which exactly one neuron is on: a class label, or one Potts spin with as many states as neurons.
 
-    The neurons of the layer answer together: $p(s_i = 1 | x) = e^{x_i} / \sum_j e^{x_j}$ over the last axis of the field, with the
-    cumulant function $\ln \sum_j e^{x_j}$ for the whole layer, of which each neuron carries an equal part. It cannot be coupled
-    to itself.
+    The neurons of the layer answer together: $p(s_i = 1 | x) = e^{x_i} / \sum_j e^{x_j}$ over the last axis of the
+    field, with the cumulant function $\ln \sum_j e^{x_j}$ for the whole layer, of which each neuron carries an equal
+    part. It cannot be coupled to itself.
 
     >>> OneHot().mean(jnp.zeros(4))
     Array([0.25, 0.25, 0.25, 0.25], dtype=float32)

@@ -60,7 +60,8 @@ def test_long_free_phases_approach_it(machine):
     network = machines.DISCRETE[machine]
     data = {name: jnp.tile(values, (2000, 1)) for name, values in some_data(network, 3).items()}
     expected = leaves(eq.contrast(network, eq.exact(), data, key=jax.random.key(0)).gradient)
-    for recipe in (eq.cd(60), eq.rdm(60), eq.pcd(60, chains=6000)):
+    plain = {"centered": False}
+    for recipe in (eq.cd(60, **plain), eq.rdm(60, **plain), eq.pcd(60, chains=6000, **plain)):
         memory = recipe.begin(network, data, 6000, jax.random.key(1))
         found = leaves(eq.contrast(network, recipe, data, memory=memory, key=jax.random.key(2)).gradient)
         # Every statistic is an average of 6,000 products of size at most 1 in each phase: 5 sigma.
@@ -163,3 +164,101 @@ def test_units_keep_their_own_parameters():
     mask = trainable(eq.rbm(3, 2, hidden=eq.Gaussian(), key=0))
     assert mask.couplings[0].weights
     assert not mask.layers[1].unit.stiffness
+
+
+@pytest.mark.parametrize("machine", ["rbm binary", "rbm spin-binary", "layered", "dense", "dense layers"])
+def test_centered_gradients_are_those_about_the_means(machine):
+    """The couplings see covariances with the means, averaged over both phases, as offsets; float64, by enumeration."""
+    with jax.enable_x64(True):
+        network = double(machines.DISCRETE[machine])
+        data = some_data(network)
+        plain = eq.contrast(network, eq.exact(), data, key=jax.random.key(0)).gradient
+        found = eq.contrast(network, eq.exact(centered=True), data, key=jax.random.key(0)).gradient
+        brute = oracle.enumerate_states(network)
+        first = network.layers[0].size
+        shown = np.zeros(len(brute.states))
+        for row in np.asarray(data[network.names[0]]):
+            agree = (brute.states[:, :first] == row).all(1)
+            shown += agree * brute.probabilities / brute.probabilities[agree].sum() / len(data[network.names[0]])
+        means = [law @ brute.states for law in (shown, brute.probabilities)]
+        deviations = brute.states - (means[0] + means[1]) / 2
+        covariance = np.einsum("s,si,sj->ij", brute.probabilities - shown, deviations, deviations)
+        edges = np.cumsum([0, *(layer.size for layer in network.layers)])
+        place = {name: slice(edges[i], edges[i + 1]) for i, name in enumerate(network.names)}
+        for coupling in found.couplings:
+            block = covariance[place[coupling.ends[0]], place[coupling.ends[1]]]
+            if coupling.lateral:
+                block = (block - np.diag(np.diag(block))) / 2
+            np.testing.assert_allclose(coupling.weights, block, atol=1e-7)
+        # Downhill: the directions of the plain and the centered gradient agree.
+        assert leaves(plain) @ leaves(found) > 0
+
+
+def test_centered_gradients_do_not_depend_on_the_names_of_values():
+    """The same machine with a visible neuron's 0 and 1 exchanged learns the same, up to that exchange."""
+    with jax.enable_x64(True):
+        network = double(machines.DISCRETE["rbm binary"])
+        weights, (visible, hidden) = network.couplings[0].weights, network.layers
+        flipped = eq.Network(
+            [
+                eq.Layer("visible", eq.Binary(), visible.bias.at[0].mul(-1)),
+                eq.Layer("hidden", eq.Binary(), hidden.bias + weights[0]),
+            ],
+            [eq.Dense(("visible", "hidden"), weights.at[0].mul(-1))],
+        )
+        data = some_data(network)["visible"]
+        recipe = eq.exact(centered=True)
+        here = eq.contrast(network, recipe, {"visible": data}, key=jax.random.key(0)).gradient
+        there = eq.contrast(
+            flipped, recipe, {"visible": data.at[:, 0].set(1 - data[:, 0])}, key=jax.random.key(0)
+        ).gradient
+        np.testing.assert_allclose(there.couplings[0].weights[0], -here.couplings[0].weights[0], atol=1e-9)
+        np.testing.assert_allclose(there.couplings[0].weights[1:], here.couplings[0].weights[1:], atol=1e-9)
+        np.testing.assert_allclose(there.layers[1].bias, here.layers[1].bias + here.couplings[0].weights[0], atol=1e-9)
+
+
+def test_penalties_act_on_the_couplings_alone():
+    network = machines.DISCRETE["rbm binary"]
+    data = some_data(network)
+    plain, penalised = (
+        eq.contrast(network, eq.exact(l1=l1, l2=l2), data, key=jax.random.key(0)).gradient
+        for l1, l2 in ((0.0, 0.0), (0.3, 0.2))
+    )
+    weights = network.couplings[0].weights
+    difference = penalised.couplings[0].weights - plain.couplings[0].weights
+    np.testing.assert_allclose(difference, 0.3 * np.sign(weights) + 0.2 * weights, atol=1e-6)
+    np.testing.assert_array_equal(plain.layers[0].bias, penalised.layers[0].bias)
+
+
+@pytest.mark.parametrize("recipe", [eq.mean_field(200), eq.tap(2, 200), eq.tap(3, 200)], ids=["naive", "tap2", "tap3"])
+def test_expansions_approach_the_gradient_at_weak_coupling(recipe):
+    """The error of the couplings' gradient falls as the power of the couplings that the expansion leaves out."""
+    recipe = eqx.tree_at(lambda here: here.minus.how.damping, recipe, jnp.asarray(0.2))
+    order, errors = recipe.minus.how.order, []
+    with jax.enable_x64(True):
+        for scale in (0.4, 0.2):
+            network = double(machines.with_biases(eq.rbm(4, 3, scale=scale, key=2), 2))
+            data = some_data(network)
+            memory = recipe.begin(network, data, 1, jax.random.key(1))
+            found = eq.contrast(network, recipe, data, memory=memory, key=jax.random.key(2)).gradient
+            expected = eq.contrast(network, eq.exact(centered=True), data, key=jax.random.key(0)).gradient
+            errors.append(np.abs(found.couplings[0].weights - expected.couplings[0].weights).max())
+    assert np.log2(errors[0] / errors[1]) > order - 0.4
+    assert errors[1] < 0.03 / 4 ** (order - 1)
+
+
+def test_labels_join_by_a_layer_of_their_own():
+    """The exact gradient of ln p(x, y) of a machine whose second visible layer is a OneHot class."""
+    network = eq.layered((3, 4, 3), units=(eq.Binary(), eq.Binary(), eq.OneHot()), gain=1.5, key=3)
+    inputs, labels = np.eye(3)[[0, 1, 2, 1]], np.eye(3)[[2, 0, 1, 0]]
+    data = {"input": jnp.asarray(inputs, jnp.float32), "output": jnp.asarray(labels, jnp.float32)}
+
+    def likelihood(network):
+        states = np.array(np.meshgrid([0, 1], [0, 1], [0, 1], [0, 1, 2])).reshape(4, -1).T
+        everything = {"input": jnp.asarray(states[:, :3], float), "output": jax.nn.one_hot(states[:, 3], 3)}
+        log_z = jax.nn.logsumexp(-network.free_energy(everything, ("hidden1",)))
+        return jnp.mean(-network.free_energy(data, ("hidden1",))) - log_z
+
+    expected = eqx.filter_grad(likelihood)(network)
+    found = eq.contrast(network, eq.exact(), data, key=jax.random.key(0)).gradient
+    np.testing.assert_allclose(leaves(found), -leaves(expected), atol=1e-5)

@@ -26,6 +26,11 @@ RECIPES = {
     "pcd": eq.pcd(2, chains=30),
     "rdm": eq.rdm(5),
     "exact": eq.exact(),
+    "plain": eq.pcd(2, chains=30, centered=False),
+    "tempered": eq.tempered(1, chains=30, rungs=3),
+    "mean field": eq.mean_field(),
+    "tap": eq.tap(2),
+    "tap3": eq.tap(3),
 }
 
 
@@ -135,7 +140,9 @@ def same(first, second):
 
 
 @pytest.mark.parametrize(
-    "recipe", [eq.pcd(1), eq.equilibrium_propagation(0.5, particles=True)], ids=["pcd", "particles"]
+    "recipe",
+    [eq.pcd(1), eq.tempered(1, rungs=3), eq.equilibrium_propagation(0.5, particles=True)],
+    ids=["pcd", "tempered", "particles"],
 )
 def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path, recipe):
     if recipe.base is None:
@@ -243,3 +250,67 @@ def test_eight_bit_data_stay_eight_bit():
     as_bytes = eq.train(network, DATA.astype(np.uint8), eq.cd(1), epochs=1, batch_size=10, key=1)
     as_floats = eq.train(network, DATA, eq.cd(1), epochs=1, batch_size=10, key=1)
     assert same(as_bytes.network, as_floats.network)
+
+
+def test_exchanges_are_in_the_history():
+    run = eq.train(eq.rbm(5, 3, key=0), DATA, eq.tempered(2, rungs=4, hottest=5.0), epochs=2, batch_size=10, key=1)
+    assert run.history["exchange_rates"].shape == (run.history.sizes["step"], 3)
+    assert (run.history["exchange_rates"] > 0).all()
+    np.testing.assert_allclose(
+        run.history["temperatures"][:, [0, 3]], np.tile([1.0, 5.0], (run.history.sizes["step"], 1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("visible", "hidden"),
+    [
+        (eq.Spin(), eq.Gaussian()),
+        (eq.Gaussian(), eq.Binary()),
+        (eq.Gaussian(), eq.Gaussian(0.5)),
+        (eq.Clipped(), eq.Spin()),
+    ],
+    ids=["spin-gaussian", "gaussian-binary", "gaussian-gaussian", "clipped-spin"],
+)
+def test_any_units_on_either_side(visible, hidden):
+    """Correlated data of every kind become more probable."""
+    rng = np.random.default_rng(4)
+    common = rng.normal(size=(200, 1)) + 0.5 * rng.normal(size=(200, 4))
+    data = {"Spin": np.sign(common), "Gaussian": common, "Clipped": 1 / (1 + np.exp(-3 * common))}[
+        type(visible).__name__
+    ]
+    network = eq.fitted_biases(eq.rbm(4, 2, visible=visible, hidden=hidden, scale=0.1, key=0), data)
+    run = eq.train(network, data, eq.pcd(5), epochs=30, batch_size=50, learning_rate=0.02, key=1)
+    before, after = (eq.log_likelihood(net, data).value for net in (network, run.network))
+    assert after > before + 0.1
+
+
+def test_a_deep_boltzmann_machine_trains():
+    """Three layers: the data's most frequent words become the most probable ones, by enumeration."""
+    words = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 0, 1, 0, 1, 0]], float)
+    data = words[np.random.default_rng(0).integers(0, 3, 120)]
+    network = eq.layered((6, 5, 3), units=eq.Binary(), gain=0.5, key=0)
+    run = eq.train(network, {"input": data}, eq.pcd(5, chains=60), epochs=150, batch_size=40, learning_rate=0.1, key=1)
+    before, after = (eq.log_likelihood(net, {"input": data}).value for net in (network, run.network))
+    assert before < -4.0  # 6 ln 2 = 4.16 without knowledge
+    assert after > -1.9  # ln 3 = 1.10 at best
+    draws = eq.sample(run.network, eq.Sweeps(50), chains=500, key=2)["input"]
+    known = (np.asarray(draws)[:, None] == words).all(-1).any(-1)
+    assert known.mean() > 0.6
+
+
+def test_a_label_layer_classifies():
+    """Digits 0, 1 and 2 of scikit-learn, with a OneHot layer beside the pixels: p(label | pixels) is exact."""
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(n_class=3, return_X_y=True)
+    pixels = (pixels > 7).astype(np.float32)
+    classes = np.eye(3)[labels]
+    network = eq.layered((64, 30, 3), units=(eq.Binary(), eq.Binary(), eq.OneHot()), gain=0.2, key=0)
+    network = eq.fitted_biases(network, {"input": pixels, "output": classes})
+    seen = slice(0, 400)
+    run = eq.train(
+        network, (pixels[seen], classes[seen]), eq.pcd(2), epochs=40, batch_size=40, learning_rate=0.05, key=1
+    )
+    guess = eq.label_probabilities(run.network, {"input": pixels[400:]})
+    np.testing.assert_allclose(guess.sum(1), 1, atol=1e-5)
+    assert (guess.argmax(1) == labels[400:]).mean() > 0.95

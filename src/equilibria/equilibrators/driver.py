@@ -138,6 +138,10 @@ class Equilibrator(eqx.Module):
         """Whether `free_energy` sums the integrable layers out, so that nothing need be done where all layers are."""
         return False
 
+    def watched(self, memory: Any) -> dict[str, Array]:
+        """Numbers worth watching in what the equilibrator carries along, by name; they go into a training's history."""
+        return {}
+
     def free_energy(self, setting: Setting, state: State) -> Array:
         """A number for each chain whose gradient in the parameters is the average of dE's in the equilibrium reached."""
         return setting.network.energy(state)
@@ -346,10 +350,11 @@ def _step(how: Equilibrator, prepared: Setting, loop: _Loop, key: Array | None) 
     return _Loop(loop.step + 1, state, memory, residual, settled)
 
 
-def _first(how: Equilibrator, prepared: Setting, state: State) -> _Loop:
+def _first(how: Equilibrator, prepared: Setting, state: State, memory: Any = None) -> _Loop:
+    memory = how.begin(prepared, state) if memory is None else memory
     batch = next(iter(state.values())).shape[:-1]
     residual = None if how.tolerance is None else jnp.full(batch, jnp.inf)
-    return _Loop(jnp.zeros((), int), state, how.begin(prepared, state), residual, jnp.zeros(batch, int))
+    return _Loop(jnp.zeros((), int), state, memory, residual, jnp.zeros(batch, int))
 
 
 def _ended(how: Equilibrator, loop: _Loop) -> Equilibrium:
@@ -369,9 +374,11 @@ def _advance(how: Equilibrator, prepared: Setting, loop: _Loop, until: ArrayLike
     return jax.lax.while_loop(moving, lambda loop: _step(how, prepared, loop, key), loop)
 
 
-def relax(how: Equilibrator, prepared: Setting, state: State, key: Array | None) -> Equilibrium:
-    """The whole loop, for use inside compiled code: no checks, `state` complete."""
-    return _ended(how, _advance(how, prepared, _first(how, prepared, state), how.steps, key))
+def relax(
+    how: Equilibrator, prepared: Setting, state: State, key: Array | None, memory: Any = None
+) -> Equilibrium:
+    """The whole loop, for use inside compiled code: no checks, `state` complete, `memory` that of a run that goes on."""
+    return _ended(how, _advance(how, prepared, _first(how, prepared, state, memory), how.steps, key))
 
 
 _start = eqx.filter_jit(_first)

@@ -3,14 +3,15 @@ r"""The contrast between two equilibria, which changes the weights.
 $$ \Delta\theta \propto -\frac{1}{\xi}\left( \left\langle \frac{\partial E}{\partial\theta} \right\rangle_{\text{plus}}
    - \left\langle \frac{\partial E}{\partial\theta} \right\rangle_{\text{minus}} \right) $$
 
-Each phase gives a number, its free energy, whose gradient in the parameters is its average of $\partial E/\partial\theta$; the
-contrast is the gradient of their difference. $\xi$ is the difference of the two nudges, or 1 where nothing is nudged.
+Each phase gives a number, its free energy, whose gradient in the parameters is its average of $\partial
+E/\partial\theta$; the contrast is the gradient of their difference. $\xi$ is the difference of the two nudges, or 1
+where nothing is nudged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -18,6 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from equilibria import check
+from equilibria.couplings import Dense
 from equilibria.equilibrators.driver import Equilibrator, Equilibrium, relax, setting
 from equilibria.network import Network, State
 from equilibria.world import Clamp, Nudge, squared_error
@@ -28,9 +30,10 @@ Start = Literal["data", "rest", "random", "chains", "particles", "base"]
 class Phase(eqx.Module):
     """One equilibrium of a recipe: what is imposed, how it is reached, and from where.
 
-    Parameters: `hold` clamps no data, the "inputs" (all data but the last layer, which is the target) or "all" data. `nudge`
-    pulls the target layer towards the data. `start` is where the phase begins: at the "data", at "rest" (the mode at zero
-    field), at "random", where the recipe's "chains" or the example's "particles" were left, or at the "base" phase's end.
+    Parameters: `hold` clamps no data, the "inputs" (all data but the last layer, which is the target) or "all" data.
+    `nudge` pulls the target layer towards the data. `start` is where the phase begins: at the "data", at "rest" (the
+    mode at zero field), at "random", where the recipe's "chains" or the example's "particles" were left, or at the
+    "base" phase's end.
     """
 
     how: Equilibrator
@@ -39,7 +42,7 @@ class Phase(eqx.Module):
     nudge: Array | None = eqx.field(
         default=None, converter=lambda value: value if value is None else jnp.asarray(value, float)
     )
-    temperature: Array = eqx.field(default=1.0, converter=lambda value: jnp.asarray(value, float))
+    temperature: Any = eqx.field(default=1.0, converter=lambda value: jnp.asarray(value, float))
 
     def world(self, data: Mapping[str, Array], target: str) -> list[Clamp | Nudge]:
         """What is imposed on the network when these data are shown."""
@@ -51,9 +54,10 @@ class Phase(eqx.Module):
 class Recipe(eqx.Module):
     """A learning rule: the contrast of a plus and a minus phase.
 
-    `base`, if there is one, runs first; `minus=None` takes the base's equilibrium itself. `chains` is how many persistent chains
-    the phases that start there have (as many as examples in a batch, by default). `random_sign` flips the sign of the
-    nudges at random from step to step.
+    `base`, if there is one, runs first; `minus=None` takes the base's equilibrium itself. `chains` is how many
+    persistent chains the phases that start there have (as many as examples in a batch, by default). `random_sign` flips
+    the sign of the nudges at random from step to step. `about_means` takes the couplings' gradient about the means of
+    both ends (`centered`); `l1` and `l2` add the penalties l1 |W| + l2 W^2 / 2 on every coupling.
     """
 
     plus: Phase
@@ -61,21 +65,29 @@ class Recipe(eqx.Module):
     base: Phase | None = None
     chains: int | None = eqx.field(static=True, default=None)
     random_sign: bool = eqx.field(static=True, default=False)
+    about_means: bool = eqx.field(static=True, default=False)
+    l1: Any = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
+    l2: Any = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
 
     def __check_init__(self):
         if self.minus is None and self.base is None:
             check.refuse("minus", None, "a phase, or None with a base phase")
+        check.number("l1", self.l1, least=0.0)
+        check.number("l2", self.l2, least=0.0)
 
     @property
     def phases(self) -> list[Phase]:
         """The phases there are."""
         return [phase for phase in (self.base, self.plus, self.minus) if phase is not None]
 
-    def begin(self, network: Network, data: Mapping[str, Array], batch_size: int, key: Array) -> dict[str, State]:
-        """What the recipe keeps from step to step: persistent chains, or a particle for every example."""
-        starts, memory = {phase.start for phase in self.phases}, {}
+    def begin(self, network: Network, data: Mapping[str, Array], batch_size: int, key: Array) -> dict[str, Any]:
+        """What the recipe keeps from step to step: persistent chains and what carries them, or a particle for every example."""
+        starts: set[str] = {phase.start for phase in self.phases}
+        memory: dict[str, Any] = {}
         if "chains" in starts:
             memory["chains"] = _drawn(network, (self.chains or batch_size,), key)
+            (phase,) = (phase for phase in self.phases if phase.start == "chains")
+            memory["carried"] = phase.how.begin(setting(network, (), phase.temperature), memory["chains"])
         if "particles" in starts:
             examples = len(next(iter(data.values())))
             moving = [name for name in network.names if name not in data or name == target_layer(network, data)]
@@ -105,7 +117,7 @@ class Contrast(eqx.Module):
     """What one step of a recipe found: the gradient to descend, the recipe's memory, and numbers worth watching."""
 
     gradient: Network
-    memory: dict[str, State]
+    memory: dict[str, Any]
     report: dict[str, Array]
 
 
@@ -114,14 +126,14 @@ def contrast(
     recipe: Recipe,
     data: Mapping[str, Array],
     *,
-    memory: Mapping[str, State] | None = None,
+    memory: Mapping[str, Any] | None = None,
     index: Array | None = None,
     key: Array,
 ) -> Contrast:
     """The contrast of a recipe on a batch of data.
 
-    Parameters: `data` is by layer, (batch, size); `memory` is what `recipe.begin` or the last contrast returned; `index` says
-    which examples these are, for particles.
+    Parameters: `data` is by layer, (batch, size); `memory` is what `recipe.begin` or the last contrast returned;
+    `index` says which examples these are, for particles.
 
     >>> import equilibria as eq
     >>> net = eq.rbm(6, 3, key=0)
@@ -155,7 +167,8 @@ def contrast(
         start = surroundings.imposed(beginning(phase, base))
         if surroundings.independent and phase.how.averages:
             return phase, Equilibrium(start, jnp.zeros((), int), None, None, None)
-        return phase, relax(phase.how, surroundings, start, next(keys))
+        carried = memory.get("carried") if phase.start == "chains" else None
+        return phase, relax(phase.how, surroundings, start, next(keys), carried)
 
     base = reach(recipe.base, None)[1] if recipe.base is not None else None
     plus_phase, plus = reach(recipe.plus, base)
@@ -163,26 +176,77 @@ def contrast(
     nudges = [0.0 if phase.nudge is None else phase.nudge for phase in (plus_phase, minus_phase)]
     distance = nudges[0] - nudges[1] if plus_phase.nudge is not None else 1.0
 
-    def difference(parameters: Network) -> Array:
-        plus_energy, minus_energy = (
-            jnp.mean(
-                phase.how.free_energy(setting(parameters, phase.world(data, target), phase.temperature), end.state)
-            )
-            for phase, end in ((plus_phase, plus), (minus_phase, minus))
-        )
-        return (plus_energy - minus_energy) / distance
+    def averaged(parameters: Network, phase: Phase, end: Equilibrium) -> Array:
+        surroundings = setting(parameters, phase.world(data, target), phase.temperature)
+        return jnp.mean(phase.how.free_energy(surroundings, end.state))
 
-    value, gradient = eqx.filter_value_and_grad(difference)(network)
+    (high, pushed), (low, pulled) = (
+        eqx.filter_value_and_grad(averaged)(network, phase, end)
+        for phase, end in ((plus_phase, plus), (minus_phase, minus))
+    )
+    value = (high - low) / distance
+    gradient = jax.tree.map(lambda first, second: (first - second) / distance, pushed, pulled)
+    if recipe.about_means:
+        gradient = centered(gradient, jax.tree.map(lambda first, second: -(first + second) / 2, pushed, pulled))
+    gradient = _penalised(gradient, network, recipe)
     for phase, end in ((recipe.base, base), (plus_phase, plus), (minus_phase, minus)):
         if phase is not None and phase.start == "chains":
-            memory["chains"] = end.state
+            memory["chains"], memory["carried"] = end.state, end.memory
         if phase is not None and phase.start == "particles":
             stored = memory["particles"]
             memory["particles"] = {name: stored[name].at[index].set(end.state[name]) for name in stored}
     report = {"contrast": value, **_unsettled({"base": base, "plus": plus, "minus": minus})}
+    if minus_phase is not None and minus.memory is not None:
+        report |= minus_phase.how.watched(minus.memory)
     if base is not None:
         report |= _errors(base.state[target], data[target])
     return Contrast(gradient, memory, report)
+
+
+def centered(gradient: Network, means: Network) -> Network:
+    r"""The gradient of the couplings about the means $\mu$ of both ends, and of the biases with them held there.
+
+    $$ \Delta W = \langle (s_a - \mu_a)(s_b - \mu_b)^T \rangle_{\text{plus}} - \langle \cdot \rangle_{\text{minus}}, \qquad
+       \Delta b_a = \langle s_a \rangle_{\text{plus}} - \langle s_a \rangle_{\text{minus}} - \Delta W \mu_b $$
+
+    (Cho, Raiko and Ilin 2013; Montavon and Müller 2012.) It is linear in the plain `gradient`, points downhill as well,
+    and does not change when the two values of a neuron exchange their names; `means` holds the means as its biases.
+    Couplings other than `Dense` keep their gradient.
+
+    >>> import equilibria as eq
+    >>> gradient = eq.rbm(2, 1, key=0)
+    >>> jnp.array_equal(centered(gradient, gradient).couplings[0].weights, gradient.couplings[0].weights)  # means of zero
+    Array(True, dtype=bool)
+    """
+    slopes = {layer.name: layer.bias for layer in gradient.layers}
+    offsets = {layer.name: layer.bias for layer in means.layers}
+    biases, couplings = dict(slopes), []
+    for coupling in gradient.couplings:
+        if isinstance(coupling, Dense):
+            first, second = coupling.ends
+            about = jnp.outer(offsets[first], slopes[second]) + jnp.outer(slopes[first], offsets[second])
+            if coupling.lateral:  # each pair is there twice, and no neuron with itself
+                about = (about - jnp.diag(jnp.diagonal(about))) / 2
+            weights = coupling.weights - about
+            biases[first] -= weights @ offsets[second]
+            if not coupling.lateral:
+                biases[second] -= offsets[first] @ weights
+            coupling = eqx.tree_at(lambda here: here.weights, coupling, weights)
+        couplings.append(coupling)
+    gradient = eqx.tree_at(lambda net: net.couplings, gradient, tuple(couplings))
+    return eqx.tree_at(
+        lambda net: [layer.bias for layer in net.layers], gradient, [biases[name] for name in gradient.names]
+    )
+
+
+def _penalised(gradient: Network, network: Network, recipe: Recipe) -> Network:
+    """The gradient with that of the penalties on the couplings."""
+    couplings = jax.tree.map(
+        lambda slope, weights: slope + recipe.l2 * weights + recipe.l1 * jnp.sign(weights),
+        gradient.couplings,
+        network.couplings,
+    )
+    return eqx.tree_at(lambda net: net.couplings, gradient, couplings)
 
 
 def _unsettled(ends: Mapping[str, Equilibrium | None]) -> dict[str, Array]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from equilibria import check
 from equilibria.equilibrators.driver import Equilibrator
 from equilibria.equilibrators.exact import Exact
+from equilibria.equilibrators.message import MeanField
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.learn.contrast import Phase, Recipe
+from equilibria.equilibrators.temper import Tempered
+from equilibria.learn.contrast import Phase, Recipe, Start
 
 
-def cd(steps: int) -> Recipe:
+def cd(steps: int, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """Contrastive divergence: the free phase starts at the data and runs for `steps` sweeps.
+
+    As in every recipe of the likelihood, `centered` takes the couplings' gradient about the means of both ends, and
+    `l1` and `l2` penalise the couplings by l1 |W| + l2 W^2 / 2.
 
     >>> cd(steps=1).minus.start
     'data'
     """
-    return _likelihood(steps, "data")
+    return _likelihood(Sweeps(steps), "data", centered=centered, l1=l1, l2=l2)
 
 
-def pcd(steps: int, chains: int | None = None) -> Recipe:
+def pcd(steps: int, chains: int | None = None, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """Persistent contrastive divergence: the free phase goes on from where it was.
 
     `chains` is how many persistent chains there are, as many as examples in a batch by default.
@@ -26,29 +33,90 @@ def pcd(steps: int, chains: int | None = None) -> Recipe:
     >>> pcd(steps=10).minus.start
     'chains'
     """
-    return _likelihood(steps, "chains", None if chains is None else check.count("chains", chains))
+    return _likelihood(Sweeps(steps), "chains", chains, centered=centered, l1=l1, l2=l2)
 
 
-def rdm(steps: int) -> Recipe:
+def rdm(steps: int, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """The free phase starts at random every time (Decelle, Furtlehner and Seoane's "Rdm").
 
     >>> rdm(steps=10).minus.start
     'random'
     """
-    return _likelihood(steps, "random")
+    return _likelihood(Sweeps(steps), "random", centered=centered, l1=l1, l2=l2)
 
 
-def _likelihood(steps, start, chains=None) -> Recipe:
-    return Recipe(plus=Phase(Sweeps(steps), hold="all"), minus=Phase(Sweeps(steps), start=start), chains=chains)
+def tempered(
+    steps: int,
+    chains: int | None = None,
+    *,
+    rungs: int = 8,
+    hottest: float = 10.0,
+    adapt: float = 1.0,
+    centered: bool = True,
+    l1: float = 0.0,
+    l2: float = 0.0,
+) -> Recipe:
+    """Persistent chains with parallel tempering: `rungs` copies of each, up to `hottest` times as hot (see `Tempered`).
+
+    >>> tempered(steps=1, rungs=5).minus.how.rungs
+    5
+    """
+    how = Tempered(steps, rungs=rungs, hottest=hottest, adapt=adapt)
+    return _likelihood(how, "chains", chains, centered=centered, l1=l1, l2=l2)
 
 
-def exact() -> Recipe:
+def mean_field(
+    steps: int = 20, chains: int | None = None, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0
+) -> Recipe:
+    """Naive mean field: the free phase is `steps` rounds of the means' equations, going on from where they were.
+
+    >>> mean_field().minus.how.order
+    1
+    """
+    return _expansion(1, steps, chains, centered=centered, l1=l1, l2=l2)
+
+
+def tap(
+    order: Literal[2, 3] = 2,
+    steps: int = 20,
+    chains: int | None = None,
+    *,
+    centered: bool = True,
+    l1: float = 0.0,
+    l2: float = 0.0,
+) -> Recipe:
+    """Thouless-Anderson-Palmer equations to second or third order (Gabrié, Tramel and Krzakala 2015) in the free phase.
+
+    >>> tap(order=3).minus.how.order
+    3
+    """
+    check.choice("order", order, (2, 3))
+    return _expansion(order, steps, chains, centered=centered, l1=l1, l2=l2)
+
+
+def exact(*, centered: bool = False, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """The exact gradient of the log-likelihood, by enumeration; for small networks.
+
+    Not centered unless asked: by itself it is the gradient, and `contrast` reports the likelihood itself.
 
     >>> exact().plus.hold
     'all'
     """
-    return Recipe(plus=Phase(Exact(), hold="all"), minus=Phase(Exact()))
+    return _likelihood(Exact(), "data", centered=centered, l1=l1, l2=l2)
+
+
+def _expansion(order, steps, chains, **options) -> Recipe:
+    # No tolerance: the means go on from the last step, and a fixed number of rounds costs the same every time.
+    return _likelihood(MeanField(steps, order=order, tolerance=None), "chains", chains, **options)
+
+
+def _likelihood(how: Equilibrator, start: Start, chains: int | None = None, *, centered, l1, l2) -> Recipe:
+    chains = None if chains is None else check.count("chains", chains)
+    plus, minus = (
+        Phase(how if isinstance(how, (Exact, MeanField)) else Sweeps(how.steps), hold="all"),
+        Phase(how, start=start),
+    )
+    return Recipe(plus, minus, chains=chains, about_means=centered, l1=l1, l2=l2)
 
 
 def equilibrium_propagation(

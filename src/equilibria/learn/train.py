@@ -1,8 +1,8 @@
 """One training loop for every recipe.
 
-Steps run in compiled chunks. Between chunks the loop shows its progress, records what was asked, and writes checkpoints. Every
-random number depends on the key and the number of the step alone, so a run that was killed and resumed is bit for bit the run
-that was not.
+Steps run in compiled chunks. Between chunks the loop shows its progress, records what was asked, and writes
+checkpoints. Every random number depends on the key and the number of the step alone, so a run that was killed and
+resumed is bit for bit the run that was not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
     network: Network
     history: xr.Dataset
-    memory: dict[str, State]
+    memory: dict[str, Any]
 
 
 class _Carry(eqx.Module):
@@ -53,7 +53,7 @@ class _Carry(eqx.Module):
     step: Array
     network: Network
     optimiser: Any
-    memory: dict[str, State]
+    memory: dict[str, Any]
     totals: dict[str, Array]  # of the reports since the last record
     counted: Array
 
@@ -78,13 +78,13 @@ def train(
 ) -> Run:
     """Train a network on data with any recipe and any optimiser.
 
-    Parameters: `data` is (examples, size) for the first layer, a pair for the first and the last layer, or by layer; it is held once,
-    in its own dtype. An epoch is a pass through a fresh shuffle in batches of `batch_size`; examples left over sit out. The
-    optimiser is plain gradient descent at `learning_rate` (0.01) unless an optax `optimiser` is given. `metrics(network)` is
-    called at the steps in `record` (by default 1, 2, 4, 8, ... and the end of each epoch), where the recipe's own report,
-    averaged since the last record, goes into the history too. `callbacks` are called there with the step and the network.
-    `checkpoint` is a folder that gets the full state every `checkpoint_every` steps (each epoch by default); `resume=True` goes
-    on from what is there.
+    Parameters: `data` is (examples, size) for the first layer, a pair for the first and the last layer, or by layer; it
+    is held once, in its own dtype. An epoch is a pass through a fresh shuffle in batches of `batch_size`; examples left
+    over sit out. The optimiser is plain gradient descent at `learning_rate` (0.01) unless an optax `optimiser` is
+    given. `metrics(network)` is called at the steps in `record` (by default 1, 2, 4, 8, ... and the end of each epoch),
+    where the recipe's own report, averaged since the last record, goes into the history too. `callbacks` are called
+    there with the step and the network. `checkpoint` is a folder that gets the full state every `checkpoint_every`
+    steps (each epoch by default); `resume=True` goes on from what is there.
 
     >>> import equilibria as eq
     >>> run = train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), epochs=2, batch_size=2, key=1)
@@ -297,7 +297,7 @@ def _fingerprint(arrays: Mapping[str, Any]) -> str:
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         values = jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array
-        digest.update(f"{name}{values.dtype}{values.shape}".encode() + np.asarray(values).tobytes())
+        digest.update(f"{name}{array.dtype}{values.shape}".encode() + np.asarray(values).tobytes())
     return digest.hexdigest()[:16]
 
 

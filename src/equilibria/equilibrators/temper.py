@@ -1,0 +1,120 @@
+r"""Parallel tempering: copies of every chain at higher temperatures, which exchange their states.
+
+Copies at temperatures $T_0 < T_1 < \dots$ are swept, and neighbours exchange their states with probability
+
+$$ \min\{1, \exp[(1/T_r - 1/T_{r+1})(E_r - E_{r+1})]\}, $$
+
+even and odd pairs in turn, which leaves the joint law of all copies as it is (Swendsen and Wang 1986; Geyer 1991). What is
+seen is the coldest copy. The temperatures between the ends move until all pairs exchange equally often.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from equilibria import check
+from equilibria.equilibrators.driver import Equilibrator, Setting
+from equilibria.equilibrators.sweep import Sweeps, whole
+from equilibria.network import State
+
+_MEMORY = 0.02  # weight of the newest step in the running averages of exchange rates
+_LEAST_PACE = 0.02  # the temperatures go on following a network that is being trained
+
+
+class Ladder(NamedTuple):
+    """What parallel tempering carries along."""
+
+    temperatures: Array  # (rungs,), the first is 1: multiples of the temperature asked for
+    rates: Array  # (rungs - 1,): how often each pair of neighbours exchanges, a running average
+    states: State  # all copies, (rungs, ..., size)
+    step: Array
+
+
+class Tempered(Equilibrator):
+    """`steps` rounds of one sweep of every copy and one exchange.
+
+    Parameters: `rungs` is the number of copies of each chain, `hottest` the temperature of the last one in multiples of
+    that of the first; `adapt` is how fast the temperatures between move at first, 0 keeps them where they are (spaced
+    evenly in ln T). The movement dies down as the steps go on, to one fiftieth. `Equilibrium.memory` holds the
+    temperatures and exchange rates (a `Ladder`); in training they are in the history as "temperatures" and
+    "exchange_rates".
+
+    >>> import equilibria as eq
+    >>> rest = eq.equilibrate(eq.rbm(6, 3, scale=2.0, key=0), Tempered(200, rungs=4), chains=10, key=1)
+    >>> rest["visible"].shape, rest.memory.rates.shape
+    ((10, 6), (3,))
+    """
+
+    steps: Any = eqx.field(converter=whole("steps"))
+    rungs: int = eqx.field(static=True, default=8)
+    hottest: Any = eqx.field(default=10.0, converter=lambda value: jnp.asarray(value, float))
+    adapt: Any = eqx.field(default=1.0, converter=lambda value: jnp.asarray(value, float))
+    tolerance: None = eqx.field(init=False, default=None)
+
+    def __check_init__(self):
+        check.count("rungs", self.rungs, least=2)
+        check.number("hottest", self.hottest, above=1.0)
+        check.number("adapt", self.adapt, least=0.0)
+
+    def allowed(self, setting):
+        check.number("temperature", setting.temperature, above=0.0)
+
+    def draws(self, setting):
+        return True
+
+    @property
+    def averages(self):
+        return True
+
+    def free_energy(self, setting, state):
+        return Sweeps(1).free_energy(setting, state)
+
+    def begin(self, setting, state):
+        copies = {name: jnp.broadcast_to(layer, (self.rungs, *layer.shape)) for name, layer in state.items()}
+        temperatures = self.hottest ** (jnp.arange(self.rungs) / (self.rungs - 1))
+        return Ladder(temperatures, jnp.full(self.rungs - 1, 0.5), copies, jnp.zeros((), int))
+
+    def step(self, setting, state, memory, key):
+        sweep_key, swap_key = jax.random.split(key)
+        batch = next(iter(state.values())).shape[:-1]
+        tall = memory.temperatures.reshape(-1, *[1] * len(batch)) * setting.temperature
+        copies = {name: memory.states[name].at[0].set(layer) for name, layer in state.items()}
+        everywhere = eqx.tree_at(lambda here: here.temperature, setting, jnp.asarray(tall, float))
+        copies = everywhere.imposed(Sweeps(1).step(everywhere, copies, None, sweep_key)[0])
+        copies, odds, tried = self._exchanged(everywhere, copies, memory.step, swap_key)
+        rates = jnp.where(tried, (1 - _MEMORY) * memory.rates + _MEMORY * odds, memory.rates)
+        ladder = Ladder(self._moved(memory, rates), rates, copies, memory.step + 1)
+        return {name: layer[0] for name, layer in copies.items()}, ladder
+
+    def _exchanged(self, everywhere: Setting, copies: State, step: Array, key: Array) -> tuple[State, Array, Array]:
+        """The copies after one round of exchanges, how probable each was on average, and which were tried."""
+        energies = everywhere.energy(copies)
+        cold = 1 / jnp.broadcast_to(everywhere.temperature, energies.shape)
+        odds = jnp.exp(jnp.minimum((cold[:-1] - cold[1:]) * (energies[:-1] - energies[1:]), 0.0))
+        tried = jnp.arange(self.rungs - 1) % 2 == step % 2
+        column = tried.reshape(-1, *[1] * (odds.ndim - 1))
+        swap = (jax.random.uniform(key, odds.shape) < odds) & column
+        none = jnp.zeros((1, *odds.shape[1:]), bool)
+        up, down = jnp.concatenate([swap, none]), jnp.concatenate([none, swap])
+        moved = {}
+        for name, layer in copies.items():
+            above, below = jnp.roll(layer, -1, axis=0), jnp.roll(layer, 1, axis=0)
+            moved[name] = jnp.where(up[..., None], above, jnp.where(down[..., None], below, layer))
+        return moved, jnp.mean(odds.reshape(self.rungs - 1, -1), axis=1), tried
+
+    def _moved(self, ladder: Ladder, rates: Array) -> Array:
+        """The temperatures after a small step towards equal exchange rates: gaps in 1/T that exchange often widen."""
+        cold = 1 / ladder.temperatures
+        gaps = cold[:-1] - cold[1:]
+        pace = self.adapt * jnp.maximum((1.0 + ladder.step) ** -0.6, _LEAST_PACE)
+        wider = gaps * jnp.exp(pace * (rates - jnp.mean(rates)))
+        wider *= jnp.sum(gaps) / jnp.sum(wider)
+        return 1 / (1 - jnp.concatenate([jnp.zeros(1), jnp.cumsum(wider)]))
+
+    def watched(self, memory):
+        return {"temperatures": memory.temperatures, "exchange_rates": memory.rates}

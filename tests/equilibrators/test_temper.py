@@ -1,0 +1,58 @@
+"""Parallel tempering: the exact law, temperatures that adapt, and a barrier that sweeps do not cross."""
+
+import numpy as np
+import pytest
+
+import equilibria as eq
+import machines
+import oracle
+
+CHAINS = 10_000
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0])
+@pytest.mark.parametrize("machine", ["rbm binary", "rbm spin-binary", "dense"])
+def test_samples_the_boltzmann_law(machine, temperature):
+    network = machines.DISCRETE[machine]
+    how = eq.Tempered(60, rungs=3, hottest=3.0)
+    draws = eq.sample(network, how, chains=CHAINS, temperature=temperature, key=11)
+    exact = oracle.enumerate_states(network, temperature).probabilities
+    found = oracle.frequencies(network, draws)
+    assert np.abs(found - exact).sum() / 2 < oracle.total_variation_bound(exact, CHAINS)
+
+
+def two_valleys():
+    """A machine of 12 spins whose two ground states are far apart: one strong mode."""
+    pattern = np.ones((12, 1)) * np.array([[1.0, 1.0]])
+    layers = [eq.Layer("visible", eq.Spin(), np.zeros(12)), eq.Layer("hidden", eq.Spin(), np.zeros(2))]
+    return eq.Network(layers, [eq.Dense(("visible", "hidden"), pattern)])
+
+
+def test_chains_cross_barriers_that_sweeps_do_not():
+    network = two_valleys()
+    start = {"visible": np.ones((200, 12)), "hidden": np.ones((200, 2))}
+    stuck = eq.equilibrate(network, eq.Sweeps(300), start, key=0)
+    free = eq.equilibrate(network, eq.Tempered(300, rungs=6, hottest=10.0), start, key=0)
+    assert (np.asarray(stuck["visible"]).mean(1) > 0).mean() > 0.95
+    # Half of 200 chains in each valley: 5 standard deviations of a fair coin.
+    assert (np.asarray(free["visible"]).mean(1) > 0).mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(200))
+
+
+def test_temperatures_move_until_all_pairs_exchange_equally_often():
+    network = two_valleys()
+    fixed = eq.equilibrate(network, eq.Tempered(3000, rungs=5, hottest=30.0, adapt=0.0), chains=100, key=1).memory
+    adapted = eq.equilibrate(network, eq.Tempered(3000, rungs=5, hottest=30.0), chains=100, key=1).memory
+    np.testing.assert_allclose(fixed.temperatures, 30.0 ** np.linspace(0, 1, 5), rtol=1e-5)
+    np.testing.assert_allclose(adapted.temperatures[[0, -1]], [1.0, 30.0], rtol=1e-4)
+    assert (np.diff(adapted.temperatures) > 0).all()
+    assert np.ptp(adapted.rates) < 0.06
+    assert np.ptp(fixed.rates) > 3 * np.ptp(adapted.rates)
+    assert adapted.rates.min() > fixed.rates.min()
+
+
+def test_bad_ladders_are_refused():
+    for options, message in (({"rungs": 1}, "rungs: got 1"), ({"hottest": 1.0}, "hottest"), ({"adapt": -1.0}, "adapt")):
+        with pytest.raises(ValueError, match=message):
+            eq.Tempered(1, **options)
+    with pytest.raises(ValueError, match="temperature"):
+        eq.sample(two_valleys(), eq.Tempered(1), chains=2, temperature=0.0, key=0)
