@@ -1,19 +1,20 @@
 r"""Cavity message passing between two layers of two-valued neurons, and its Bethe free energy.
 
-Any two-valued unit is a spin in disguise, so that the pair of layers is $p(\sigma, \tau) \propto e^{b\sigma + c\tau + \sigma^T w \tau}$.
+Two-valued units are spins in disguise: the pair of layers is $p(\sigma, \tau) \propto e^{b\sigma + c\tau + \sigma^T w \tau}$.
 Each neuron sends its partners the field it would have without them (Huang 2019, equation 10):
 
 $$ u_{\mu \to i} = \tanh^{-1}\!\big(\tanh w_{i\mu} \tanh(c_\mu + \textstyle\sum_{j \ne i} v_{j \to \mu})\big), \qquad
    v_{i \to \mu} = \tanh^{-1}\!\big(\tanh w_{i\mu} \tanh(b_i + \textstyle\sum_{\nu \ne \mu} u_{\nu \to i})\big). $$
 
-The paper replaces the sum over j by its first two orders in the couplings, $\sum_j w_{j\mu} m_{j \to \mu}$; here it is kept whole, at the
-same cost, so that strong couplings are served as well and the result is exact on every graph without loops.
+The paper replaces the sum over j by its first two orders in the couplings, $\sum_j w_{j\mu} m_{j \to \mu}$; here it is kept
+whole, at the same cost, so that strong couplings are served as well and the result is exact without loops.
 
 At the fixed point everything follows from the means m, n of the two layers: the connected correlation $\kappa$ of a pair given
 its means is the root of a quadratic equation (Welling and Teh 2003), and with the pair's mutual information $I$ and the
 entropy $S$ of a spin,
 
-$$ \ln Z = \sum_i [b_i m_i + S(m_i)] + \sum_\mu [c_\mu n_\mu + S(n_\mu)] + \sum_{i\mu} [w_{i\mu}(m_i n_\mu + \kappa_{i\mu}) - I_{i\mu}]. $$
+$$ \ln Z = \sum_i [b_i m_i + S(m_i)] + \sum_\mu [c_\mu n_\mu + S(n_\mu)]
+           + \sum_{i\mu} [w_{i\mu}(m_i n_\mu + \kappa_{i\mu}) - I_{i\mu}]. $$
 
 It is stationary in m, n and $\kappa$, so that its gradient in the parameters is the average of the statistics.
 """
@@ -78,9 +79,9 @@ def _means(setting: Setting, state: State) -> list[Array]:
 class Cavity(Equilibrator):
     r"""Message passing between two layers of two-valued neurons, until no mean moves by more than `tolerance`.
 
-    Parameters: `steps` is the most iterations of (10); `damping` is the fraction of each old message that is kept, for couplings so
-    strong that plain iteration cycles. The state reached holds means. `response` corrects the correlation of each pair
-    by the linear response of the fixed point, $\partial m_i / \partial c_\mu$, which also counts the paths between the two
+    Parameters: `steps` is the most iterations of (10); `damping` is the fraction of each old message that is kept, for
+    couplings so strong that plain iteration cycles. The state reached holds means. `response` corrects the correlation of each
+    pair by the linear response of the fixed point, $\partial m_i / \partial c_\mu$, which also counts the paths between the two
     through all other neurons; the pair by itself (equation 15c) counts only the edge. `Equilibrium.converged` says for each
     chain whether the messages came to rest.
 

@@ -1,0 +1,380 @@
+"""Learning binary synapses: gradient ascent of the bound with any E-step, for many data sets side by side.
+
+The loop is its own and not `train`'s, because what it moves is a distribution of weights and not a network, and because a
+figure of the paper needs a hundred small runs at once: they are mapped over, and one compiled step serves them all. As
+there, random numbers depend on the key and the number of the step alone, and a run that is resumed is the run that was
+not interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check, store
+from equilibria.architectures import as_spins
+from equilibria.equilibrators.cavity import Cavity
+from equilibria.equilibrators.driver import Equilibrator
+from equilibria.equilibrators.exact import Exact
+from equilibria.equilibrators.sweep import Sweeps
+from equilibria.learn.synapses import (
+    Fields,
+    Synapses,
+    antithetic,
+    ascent,
+    e_step,
+    expected_energy,
+    knows_log_partition,
+    quadrature,
+)
+from equilibria.learn.train import Diverged
+from equilibria.network import State
+from equilibria.progress import progress
+from equilibria.random import as_key
+from equilibria.units import Spin
+
+E_STEPS: dict[str, Equilibrator] = {
+    "exact": Exact(),
+    "cavity": Cavity(steps=50, tolerance=1e-4),
+    "response": Cavity(steps=50, tolerance=1e-4, response=True),
+    "gibbs": Sweeps(10),
+}
+MOST_EXACT = 20  # hidden units: 2^20 states
+_EXACT_BY_DEFAULT = 12
+_GRID = {1: 13, 2: 9, 3: 7}  # points in each dimension of the fields, by number of hidden units
+_NODES = 13  # of the data's average, which is over one dimension
+_DRAWS = 64
+_WIDTH = 0.1  # of the natural parameters at the start
+# The learning rate lives in the optimiser's state, so that another rate does not compile again.
+_MOMENTUM = optax.inject_hyperparams(optax.sgd, static_args="momentum")(learning_rate=0.03, momentum=0.9)
+
+
+class SynapseRun(NamedTuple):
+    """What learning leaves: the synapses (with a leading axis for several data sets) and the history."""
+
+    synapses: Synapses
+    history: xr.Dataset
+
+
+def learn_synapses(
+    data: ArrayLike | Sequence[ArrayLike],
+    hidden_size: int,
+    *,
+    steps: int = 200,
+    how: Literal["exact", "cavity", "response", "gibbs"] | Equilibrator | None = None,
+    temperature: float = 1.0,
+    prior: ArrayLike = 0.0,
+    fields: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    learn_bias: bool = False,
+    start: Synapses | None = None,
+    observe: Callable[[Synapses], ArrayLike] | None = None,
+    every: int = 1,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 1000,
+    resume: bool = False,
+    show_progress: bool | None = None,
+    key: Array | int,
+) -> SynapseRun:
+    r"""Learn the distribution of binary weights between data of +-1 and `hidden_size` hidden spins (Huang 2019).
+
+    Each step moves the natural parameters $\tanh^{-1}\lambda$ by the bound's gradient in the means $\lambda$, equation (16):
+    this is the natural gradient, and it respects $|\lambda| < 1$ by itself.
+
+    Parameters: `data` is (M, N), or a list of such arrays to learn from side by side. `how` is the E-step: "exact" (the default
+    for up to 12 hidden units), "cavity" (the paper's message passing), "response" (with linear response; the default beyond),
+    "gibbs" (persistent chains), or any equilibrator. `temperature` is $1/\beta$, `prior` the mean m of each weight's prior.
+    `fields` is how many Gaussian fields the equivalent machine is averaged over, in opposite pairs drawn anew each step; by
+    default 64, or a fixed grid for up to 3 hidden units. `batch_size` examples are drawn for each step, all by default.
+    `learning_rate` (0.03, with momentum 0.9) multiplies the gradient of the whole bound, which grows with M: more data than
+    5 N want a smaller one; an optax `optimiser` may take its place. `learn_bias` learns fields on the visible spins too.
+    `start` goes on from other synapses. The history holds the bound, the KL divergence, the fraction of fields that did not
+    converge and what `observe(synapses)` returns, every `every` steps from the start. `checkpoint` is a folder for the full
+    state every `checkpoint_every` steps, from which `resume=True` goes on.
+
+    >>> rng = np.random.default_rng(0)
+    >>> run = learn_synapses(rng.choice([-1, 1], (40, 10)), 2, steps=20, key=0)
+    >>> run.synapses.decoded.shape, run.history.sizes["step"]
+    ((10, 2), 21)
+    """
+    several, spins, present = _stacked(data)
+    shape = spins.shape[-1], check.count("hidden_size", hidden_size)
+    steps, every = check.count("steps", steps), check.count("every", every)
+    check.count("checkpoint_every", checkpoint_every)
+    if several and batch_size is not None:
+        check.refuse("batch_size", batch_size, "None for several data sets, whose sizes may differ")
+    learner = _Learner(
+        how=chosen_e_step(how, shape[1]),
+        prior=_natural_prior(prior, shape),
+        transform=optimiser or _MOMENTUM,
+        draws=_draws(fields, shape[1]),
+        batch_size=None if batch_size is None else check.count("batch_size", batch_size),
+        learn_bias=bool(learn_bias),
+        observe=observe,
+    )
+    keys = jax.random.split(as_key(key), len(spins))
+    synapses = _starting_synapses(start, shape, temperature, several, keys)
+    carry = _begun(learner, synapses, keys, _checked_rate(learning_rate, optimiser))
+    folder = None if checkpoint is None else Path(checkpoint)
+    setup = {"data": _digest(spins), "key": _digest(jax.random.key_data(keys)), "how": repr(learner.how)}
+    carry, records = (carry, []) if folder is None else _take_up(folder, resume, carry, setup)
+
+    done = int(carry.step[0])
+    stops = [done, *(step for step in [*range(0, steps, every), steps] if step > done)]
+    with progress(steps, "learning", show=show_progress) as bar:
+        bar.update(done)
+        for now, then in pairwise(stops):
+            carry, report = _advance(learner, carry, spins, present, keys, jnp.asarray(then))
+            records.append({"step": now, **report})
+            bar.update(then - now)
+            if folder is not None and (then == steps or then // checkpoint_every > now // checkpoint_every):
+                _save(folder, carry, records, setup)
+    _refuse_divergence(carry, folder)
+    # What is known of the synapses reached comes with the step that would leave them, which is not taken.
+    _, report = _advance(learner, carry, spins, present, keys, carry.step[0] + 1)
+    records.append({"step": stops[-1], **report})
+    synapses = carry.synapses if several else jax.tree.map(lambda leaf: leaf[0], carry.synapses)
+    return SynapseRun(synapses, _history(records, several))
+
+
+def chosen_e_step(how: str | Equilibrator | None, hidden_size: int) -> Equilibrator:
+    """The equilibrator of that name, or the default for as many hidden units.
+
+    >>> chosen_e_step(None, 100).response
+    True
+    """
+    if how is None:
+        how = "exact" if hidden_size <= _EXACT_BY_DEFAULT else "response"
+    if not isinstance(how, Equilibrator):
+        how = E_STEPS[check.choice("how", how, E_STEPS)]
+    if isinstance(how, Exact) and hidden_size > MOST_EXACT:
+        check.refuse(
+            "how",
+            f"the exact E-step with {hidden_size} hidden units, a sum over 2^{hidden_size} states",
+            f"up to {MOST_EXACT} hidden units; beyond, 'cavity', 'response' or 'gibbs'",
+        )
+    return how
+
+
+class _Carry(eqx.Module):
+    """Everything that changes from step to step; each leaf has an axis for the data sets."""
+
+    step: Array
+    synapses: Synapses
+    optimiser: Any
+    chains: State
+
+
+class _Learner(eqx.Module):
+    """One step of learning, on one data set."""
+
+    how: Equilibrator
+    prior: Array  # natural parameters
+    transform: optax.GradientTransformation = eqx.field(static=True)
+    draws: int | None = eqx.field(static=True)  # fields drawn each step; None: a fixed grid
+    batch_size: int | None = eqx.field(static=True)
+    learn_bias: bool = eqx.field(static=True)
+    observe: Callable[[Synapses], ArrayLike] | None = eqx.field(static=True)
+
+    @property
+    def samples(self) -> bool:
+        """Whether the E-step draws: its chains are then kept, each with its field, two for every field."""
+        return isinstance(self.how, Sweeps) and self.how.mood == "sample"
+
+    def fields(self, hidden_size: int, step: Array, key: Array) -> Fields:
+        if self.draws is None:
+            return quadrature(hidden_size, _GRID[hidden_size])
+        return antithetic(hidden_size, self.draws, jax.random.fold_in(key, 0 if self.samples else step))
+
+    def begin(self, synapses: Synapses, key: Array) -> _Carry:
+        size, hidden_size = synapses.natural.shape
+        count = len(self.fields(hidden_size, jnp.zeros((), int), key).weights)
+        sizes = {"visible": size, "hidden": hidden_size}
+        if self.samples:
+            keys = dict(zip(sizes, jax.random.split(key), strict=True))
+            chains = {name: Spin().sample(keys[name], jnp.zeros((2 * count, sizes[name]))) for name in sizes}
+        else:
+            chains = {name: jnp.zeros((count, sizes[name])) for name in sizes}
+        optimiser = self.transform.init(_moved_by_learning(synapses))
+        return _Carry(jnp.zeros((), int), synapses, optimiser, chains)
+
+    def step(self, carry: _Carry, data: Array, present: Array, key: Array) -> tuple[_Carry, dict[str, Array]]:
+        """The carry after one step, and a report on the synapses before it."""
+        synapses, examples = carry.synapses, jnp.sum(present)
+        field_key, batch_key, equilibrium_key = jax.random.split(key, 3)
+        here = jax.random.fold_in(equilibrium_key, carry.step)
+        moments = e_step(
+            self.how, synapses, self.fields(self.prior.shape[1], carry.step, field_key), carry.chains, here
+        )
+        if self.batch_size is not None:
+            drawn = jax.random.randint(jax.random.fold_in(batch_key, carry.step), (self.batch_size,), 0, len(data))
+            data, present = data[drawn], jnp.full(self.batch_size, examples / self.batch_size)
+        expected = expected_energy(synapses, jnp.asarray(data, float), present, _NODES)
+        found = ascent(synapses, expected, moments, examples, self.prior)
+        uphill = {"natural": found.mean, "bias": found.bias * self.learn_bias}
+        parameters = _moved_by_learning(synapses)
+        updates, optimiser = self.transform.update(jax.tree.map(jnp.negative, uphill), carry.optimiser, parameters)
+        moved = optax.apply_updates(parameters, updates)
+        report = {"divergence": found.divergence, "unconverged": moments.unconverged}
+        if knows_log_partition(self.how):
+            report["bound"] = found.bound
+        if self.observe is not None:
+            report["observed"] = jnp.asarray(self.observe(synapses))
+        after = eqx.tree_at(lambda s: (s.natural, s.bias), synapses, (moved["natural"], moved["bias"]))
+        return _Carry(carry.step + 1, after, optimiser, moments.state), report
+
+
+def _moved_by_learning(synapses: Synapses) -> dict[str, Array]:
+    return {"natural": synapses.natural, "bias": synapses.bias}
+
+
+@eqx.filter_jit
+def _begun(learner: _Learner, synapses: Synapses, keys: Array, rate: Array | None) -> _Carry:
+    carry = eqx.filter_vmap(learner.begin)(synapses, keys)
+    if rate is None:
+        return carry
+    return eqx.tree_at(
+        lambda c: c.optimiser.hyperparams["learning_rate"], carry, replace_fn=lambda old: jnp.full_like(old, rate)
+    )
+
+
+@eqx.filter_jit
+def _advance(learner: _Learner, carry: _Carry, data: Array, present: Array, keys: Array, until: Array):
+    """The carry at step `until`, and the report on the one given."""
+    step = jax.vmap(learner.step)
+    carry, report = step(carry, data, present, keys)
+    carry = jax.lax.while_loop(
+        lambda carry: carry.step[0] < until, lambda carry: step(carry, data, present, keys)[0], carry
+    )
+    return carry, report
+
+
+def _stacked(data: ArrayLike | Sequence[ArrayLike]) -> tuple[bool, Array, Array]:
+    """Whether there are several data sets; the data sets filled up to one size (sets, M, N); which examples are real."""
+    several = np.ndim(data[0]) == 2 if isinstance(data, (list, tuple)) and data else np.ndim(data) == 3
+    sets = [as_data("data", one) for one in data] if several else [as_data("data", data)]
+    sizes = {one.shape[1] for one in sets}
+    if len(sizes) > 1:
+        check.refuse("data", f"data sets of {sorted(sizes)} neurons", "one number of neurons")
+    longest = max(map(len, sets))
+    filled = np.stack([np.pad(one, ((0, longest - len(one)), (0, 0))) for one in sets])
+    present = np.stack([np.arange(longest) < len(one) for one in sets])
+    return several, jnp.asarray(filled), jnp.asarray(present, float)
+
+
+def as_data(argument: str, values: ArrayLike) -> np.ndarray:
+    """(M, N) values of -1 and +1 as int8; 0 and 1 are taken as -1 and +1, with a warning; grey levels are refused.
+
+    >>> as_data("data", [[1, -1]])
+    array([[ 1, -1]], dtype=int8)
+    """
+    given = np.asarray(values)
+    levels = given.dtype.kind in "fiub" and given.size and not np.isin(given, (-1, 0, 1)).all()
+    if levels and np.isfinite(given).all():
+        strange = given[~np.isin(given, (-1, 0, 1))].flat[0]
+        check.refuse(
+            argument, f"{strange:g} among the values", "-1 and +1 (or 0 and 1); cut grey levels at a threshold first"
+        )
+    return as_spins(argument, given).astype(np.int8)
+
+
+def _natural_prior(prior: ArrayLike, shape: tuple[int, int]) -> Array:
+    mean = np.asarray(check.number("prior", prior, above=-1.0), np.float64)
+    if (mean >= 1).any():
+        check.refuse("prior", f"{mean.max():g} among the means", "means above -1 and below 1")
+    try:
+        return jnp.asarray(np.broadcast_to(np.arctanh(mean), shape), float)
+    except ValueError:
+        check.refuse("prior", f"shape {mean.shape}", f"one mean, or shape {shape}")
+
+
+def _draws(fields: int | None, hidden_size: int) -> int | None:
+    if fields is None:
+        return None if hidden_size in _GRID else _DRAWS
+    if check.count("fields", fields, least=2) % 2:
+        check.refuse("fields", fields, "an even number: fields come in opposite pairs")
+    return int(fields)
+
+
+def _checked_rate(learning_rate: float | None, optimiser: optax.GradientTransformation | None) -> Array | None:
+    if optimiser is not None:
+        if learning_rate is not None:
+            check.refuse("learning_rate", learning_rate, "None where an optimiser is given, which has its own")
+        return None
+    return jnp.asarray(
+        check.number("learning_rate", 0.03 if learning_rate is None else learning_rate, above=0.0), float
+    )
+
+
+def _starting_synapses(start: Synapses | None, shape: tuple[int, int], temperature: float, several: bool, keys: Array):
+    if start is None:
+        check.number("temperature", temperature, above=0.0)
+        begin = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, 1), shape))
+        return eqx.filter_vmap(lambda natural: Synapses(natural, None, temperature))(_WIDTH * begin(keys))
+    check.shape("start", start.natural, shape)
+    return start if several else jax.tree.map(lambda leaf: leaf[None], start)
+
+
+def _refuse_divergence(carry: _Carry, folder: Path | None) -> None:
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(carry.synapses)):
+        where = "" if folder is None else f" The last checkpoint in {folder} may be from before that."
+        raise Diverged("learning diverged: the synapses are no longer finite. Use a smaller learning rate." + where)
+
+
+def _history(records: Sequence[Mapping[str, Any]], several: bool) -> xr.Dataset:
+    columns = {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
+    step = columns.pop("step")
+    variables = {}
+    for name, values in columns.items():
+        values = values if several else values[:, 0]
+        lead = ("step", "set") if several else ("step",)
+        variables[name] = ((*lead, *(f"{name}_{axis}" for axis in range(values.ndim - len(lead)))), values)
+    return xr.Dataset(variables, {"step": step})
+
+
+def _digest(values: Array) -> str:
+    return hashlib.sha256(f"{values.shape}".encode() + np.asarray(values).tobytes()).hexdigest()[:16]
+
+
+def _leaves(carry: _Carry) -> dict[str, Array]:
+    paths, _ = jax.tree_util.tree_flatten_with_path(carry)
+    return {f"carry{jax.tree_util.keystr(path)}": leaf for path, leaf in paths}
+
+
+def _save(folder: Path, carry: _Carry, records: Sequence[Mapping[str, Any]], setup: Mapping[str, str]) -> None:
+    _refuse_divergence(carry, folder)
+    columns = {f"history.{name}": np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
+    store.save(folder, int(carry.step[0]), {**_leaves(carry), **columns}, {"setup": setup})
+
+
+def _take_up(
+    folder: Path, resume: bool, carry: _Carry, setup: Mapping[str, str]
+) -> tuple[_Carry, list[dict[str, Any]]]:
+    """The state and records that a run in `folder` was left with, if there is one and the caller wants to go on."""
+    if store.latest(folder) is None:
+        return carry, []
+    if not resume:
+        check.refuse("checkpoint", f"{folder}, which holds a run", "another folder, or resume=True to go on with it")
+    found = store.load(folder, fallback=True)
+    wanted = _leaves(carry)
+    fits = all(name in found.arrays and found.arrays[name].shape == leaf.shape for name, leaf in wanted.items())
+    if found.metadata["setup"] != dict(setup) or not fits:
+        check.refuse("checkpoint", f"{folder}, another run", "the same data, sizes, E-step, optimiser and key")
+    leaves = [jnp.asarray(found.arrays[name]) for name in wanted]
+    columns = {name.removeprefix("history."): v for name, v in found.arrays.items() if name.startswith("history.")}
+    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return jax.tree.unflatten(jax.tree.structure(carry), leaves), records
