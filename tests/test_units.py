@@ -6,13 +6,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
+from scipy.special import xlogy
 
 import equilibria as eq
+from equilibria.graded import Graded, GradedSpin
 
 UNITS = [eq.Spin(), eq.Binary(), eq.Gaussian(), eq.Gaussian(0.3), eq.Clipped(), eq.Clipped(4.0)]
+UNITS += [Graded(), Graded(0.4), Graded(1.0, 0.8), GradedSpin(), GradedSpin(2.0, -1.0)]
 FIELDS = np.array([-30.0, -3.0, -0.7, 0.0, 0.4, 1.3, 2.6, 30.0], np.float32)
-names = [f"{type(unit).__name__}{'' if unit.levels else float(unit.stiffness)}" for unit in UNITS]
+names = ["-".join([type(unit).__name__, *map(str, jax.tree.leaves(unit))]) for unit in UNITS]
 every_unit = pytest.mark.parametrize("unit", UNITS, ids=names)
+
+
+def graded_energy(unit, s):
+    """k [p ln p + (1 - p) ln(1 - p)] + q s^2 / 2 with p the fraction of the way from the lowest value to the highest."""
+    low, high = unit.bounds
+    p = (s - low) / (high - low)
+    return float(unit.stiffness) * (xlogy(p, p) + xlogy(1 - p, 1 - p)) + float(unit.curvature or 0.0) * s**2 / 2
 
 
 def moments_by_integration(unit, field):
@@ -23,14 +34,15 @@ def moments_by_integration(unit, field):
         weights = np.exp(field * values - abs(field))
         mean = (weights * values).sum() / weights.sum()
         return np.log(weights.sum()) + abs(field), mean, (weights * values**2).sum() / weights.sum() - mean**2
-    stiffness = float(unit.stiffness)
-    peak = np.clip(field / stiffness, *unit.bounds)
-    top = field * peak - stiffness * peak**2 / 2
-    low, high = np.clip(np.array([-12, 12]) / np.sqrt(stiffness) + peak, *unit.bounds)
+    own = graded_energy if isinstance(unit, Graded) else lambda unit, s: float(unit.stiffness) * s**2 / 2
+    low, high = np.clip([-100, 100], *unit.bounds)
+    found = minimize_scalar(lambda s: own(unit, s) - field * s, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
+    peak, top = found.x, -found.fun
+    low, high = np.clip(np.array([-12, 12]) / np.sqrt(float(unit.stiffness)) + peak, *unit.bounds)
 
     def integral(power, centre):
         near = [point for point in (peak - 0.03, peak + 0.03) if low < point < high]
-        law = lambda s: (s - centre) ** power * np.exp(field * s - stiffness * s**2 / 2 - top)  # noqa: E731
+        law = lambda s: (s - centre) ** power * np.exp(field * s - own(unit, s) - top)  # noqa: E731
         return quad(law, low, high, points=near or None, epsabs=1e-14, epsrel=1e-10, limit=200)[0]
 
     total = integral(0, 0.0)
@@ -76,7 +88,7 @@ def test_mode_is_the_low_temperature_limit(unit):
     fields = FIELDS[FIELDS != 0]  # at zero field the mode of a two-state unit is a convention
     cold = unit.heated(temperature).mean(fields / temperature)
     np.testing.assert_allclose(cold, unit.mode(fields), atol=2e-2)  # widths are sqrt(temperature) or less
-    np.testing.assert_allclose(unit.heated(0.3).mode(fields / 0.3), unit.mode(fields), rtol=1e-6)
+    np.testing.assert_allclose(unit.heated(0.3).mode(fields / 0.3), unit.mode(fields), rtol=1e-6, atol=1e-12)
 
 
 @every_unit
@@ -127,6 +139,10 @@ def test_bad_parameters_are_refused():
         eq.Gaussian(variance=-1.0)
     with pytest.raises(ValueError, match=r"stiffness: got"):
         eq.Clipped(stiffness=0.0)
+    with pytest.raises(ValueError, match=r"stiffness: got"):
+        Graded(stiffness=-1.0)
+    with pytest.raises(ValueError, match=r"nudge: .* got -1.*; allowed: finite and > 0"):
+        Graded().nudged(jnp.zeros(1), -5.0, 0.0)
 
 
 @every_unit

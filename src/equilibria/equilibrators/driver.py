@@ -18,6 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.equilibrators.swift import swift
 from equilibria.network import Network, State, without
 from equilibria.progress import stretches
 from equilibria.random import as_key
@@ -92,7 +93,7 @@ def setting(network: Network, world: World, temperature: ArrayLike) -> Setting:
     """The setting of `network` in `world`; the drives of held layers are computed here, once."""
     clamps, nudges = clamps_and_nudges(world)
     held = {name: clamp.values for name, clamp in clamps.items() if clamp.mask is None}
-    inner = without(network, held)
+    inner = swift(without(network, held))
     drives = {}
     for layer in inner.layers:
         pulls = (

@@ -1,0 +1,57 @@
+"""Couplings made ready for a loop that multiplies by them many times.
+
+On a CPU, XLA packs the matrix on the right of a product anew every time. For few states and a large matrix that packing is
+most of the work: with 16 states and 1024 x 1024 weights the product `W @ s^T`, matrix on the left, takes half as long as
+`s @ W^T`. The loop therefore keeps the weights and their transpose, made once, and always puts the matrix on the left.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from equilibria.couplings import Coupling, Dense
+from equilibria.network import Network
+
+# Measured on 500 and 1024 neurons: below, a product is over before packing matters; with more states, packing is shared.
+_SMALLEST_SIDE = 128
+_MOST_STATES = 128
+
+
+class Swift(Dense):
+    """A dense coupling with its transpose at hand.
+
+    >>> swift = Swift(("a", "b"), jnp.ones((3, 2)), jnp.ones((2, 3)))
+    >>> swift.pull(jnp.array([1.0, 0.0, 1.0]), toward="b")
+    Array([2., 2.], dtype=float32)
+    """
+
+    transposed: Array
+
+    def pull(self, state, toward):
+        matrix = self.transposed if toward == self.ends[1] else self.weights
+        states = state.reshape(-1, state.shape[-1])
+        if len(states) > _MOST_STATES:
+            return state @ matrix.T
+        # Without the barriers XLA would turn the product round again.
+        columns = jax.lax.optimization_barrier(states.T)
+        pulls = jax.lax.optimization_barrier(matrix @ columns)
+        return pulls.T.reshape(*state.shape[:-1], len(matrix))
+
+
+def swift(network: Network) -> Network:
+    """The network with its large dense couplings ready for a loop.
+
+    >>> from equilibria import layered
+    >>> [type(coupling).__name__ for coupling in swift(layered((500, 500, 10), key=0)).couplings]
+    ['Swift', 'Dense']
+    """
+    return Network(network.layers, [_swift(coupling) for coupling in network.couplings])
+
+
+def _swift(coupling: Coupling) -> Coupling:
+    plain = type(coupling) is Dense and not coupling.lateral
+    if not plain or min(coupling.shape[-2:]) < _SMALLEST_SIDE or jax.default_backend() != "cpu":
+        return coupling
+    return Swift(coupling.ends, coupling.weights, jax.lax.optimization_barrier(jnp.asarray(coupling.weights).T))
