@@ -43,6 +43,7 @@ from .learn.stochastic import Stochastic as Stochastic
 from .learn.train import Diverged as Diverged
 from .learn.train import Run as Run
 from .learn.train import train as train
+from .marginal import integrate_in as integrate_in
 from .marginal import integrate_out as integrate_out
 from .measure.likelihood import Estimate as Estimate
 from .measure.likelihood import fitted_biases as fitted_biases
@@ -56,6 +57,14 @@ from .measure.retrieval import Retrieval as Retrieval
 from .measure.retrieval import retrieve as retrieve
 from .measure.storage import basin_of_attraction as basin_of_attraction
 from .measure.storage import recall_at_load as recall_at_load
+from .measure.spectra import alignment as alignment
+from .measure.spectra import captured as captured
+from .measure.spectra import log_spaced_steps as log_spaced_steps
+from .measure.spectra import principal_components as principal_components
+from .measure.spectra import spectrum as spectrum
+from .measure.spectra import to_binary as to_binary
+from .measure.spectra import to_spins as to_spins
+from .measure.spectra import watch_spectrum as watch_spectrum
 from .network import Layer as Layer
 from .network import Network as Network
 from .random import key as key

@@ -101,7 +101,7 @@ def test_basins_end_and_sleep_widens_none_of_the_patterns_away():
 def test_recall_is_lost_at_high_load():
     found = eq.recall_at_load(SIZE, [0.05, 0.5], chains=10, key=10)
     assert found.attrs == {"size": SIZE, "sleep": 0.0, "temperature": 0.0}
-    np.testing.assert_allclose(found.load, [0.05, 0.5])
+    np.testing.assert_allclose(found["load"], [0.05, 0.5])
     assert found.retrieved.values.tolist() == [1.0, 0.0]
 
 

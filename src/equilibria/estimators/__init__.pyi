@@ -1,0 +1,2 @@
+from .memory import HopfieldMemory as HopfieldMemory
+from .rbm import RBM as RBM
