@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from equilibria.theory.curve import learning_curve, response
+from equilibria.theory.curve import learning_curve
 from equilibria.theory.linear import linear_flow
+from equilibria.theory.response import response
 
 RNG = np.random.default_rng(4)
 
@@ -88,6 +89,7 @@ def test_a_planted_machine_is_found_again(learn_fields):
         learn_fields=learn_fields,
     )
     # the estimate of a strength from 1000 samples is good to about 1/sqrt(1000) of the width of its law
+    assert curve.message == ""
     assert curve.strengths[-1, 0] == pytest.approx(1.5, abs=0.03)
     assert curve.strengths[-1, 1] < 0.5
     assert abs(curve.vectors[-1, :, 0] @ pattern) / np.sqrt(200) > 0.99
@@ -118,3 +120,24 @@ def test_bad_input(change, message):
 def test_units_must_be_positive():
     with pytest.raises(ValueError, match="units: got"):
         response([1.0], units=0)
+
+
+def test_a_curve_that_cannot_go_on_says_so(monkeypatch):
+    from equilibria.theory import curve as module
+
+    data, _ = planted(1.5, 200, 100, 1000)
+    advance = module._advance
+
+    def stuck(setting, point, begin, duration, tolerance):
+        if duration > 0.05:
+            raise RuntimeError("too abruptly")
+        return advance(setting, point, begin, duration, tolerance)
+
+    monkeypatch.setattr(module, "_advance", stuck)
+    weights = 0.01 * RNG.normal(size=(200, 100))
+    curve = learning_curve(data, weights, [0.0, 0.02, 0.1, 0.5], modes=2, components="bernoulli")
+    assert curve.times.tolist() == [0.0, 0.02]
+    assert curve.strengths.shape == (2, 2)
+    assert curve.message.startswith("stopped between times 0.02 and 0.1: too abruptly")
+    with pytest.raises(RuntimeError, match="too abruptly"):
+        learning_curve(data, weights, [0.1], modes=2, components="bernoulli")

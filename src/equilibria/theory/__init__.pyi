@@ -1,7 +1,6 @@
 from .components import Law as Law
 from .components import ListedLaw as ListedLaw
 from .curve import learning_curve as learning_curve
-from .curve import response as response
 from .diagram import hopfield_lines as hopfield_lines
 from .diagram import hopfield_phases as hopfield_phases
 from .ensemble import fixed_points as fixed_points
@@ -20,6 +19,7 @@ from .linear import linear_log_partition as linear_log_partition
 from .memory import hopfield as hopfield
 from .memory import hopfield_capacity as hopfield_capacity
 from .memory import hopfield_glass as hopfield_glass
+from .response import response as response
 from .spectral import empirical_term as empirical_term
 from .spectral import hidden_means as hidden_means
 from .spectral import marchenko_pastur as marchenko_pastur

@@ -1,7 +1,7 @@
 """The deterministic learning curve of a restricted Boltzmann machine, from the data's projections alone.
 
 Decelle, Fissore and Furtlehner, EPL 119, 60001 (2017), equation (6): the data's pull is (9), see `spectral.py`, the
-machine's answer follows from the stable states of (11)-(12), see `ensemble.py`.
+machine's answer follows from the stable states of (11)-(12), see `ensemble.py` and `response.py`.
 """
 
 from __future__ import annotations
@@ -17,95 +17,13 @@ from scipy.integrate import solve_ivp
 
 from .. import check
 from . import components as layers
-from .ensemble import RESIDUAL, Ensemble, States, Values, describe, explore, starts
+from .ensemble import RESIDUAL, Ensemble, States, Values, describe, starts
+from .response import Response, equilibrium
 from .spectral import projected_dynamics
 
 
-class Response(NamedTuple):
-    """What a machine at equilibrium does along its modes."""
-
-    correlations: Values  # <s_a sigma_b>
-    visible: Values  # <s_a>
-    hidden: Values  # <sigma_b>
-    weights: Values  # of each search, a state's shared among the searches that found it
-    states: Values  # how many states share the equilibrium: exp of the entropy of their weights
-
-
-def _fluctuations(strengths, states: States, units) -> jax.Array:
-    """<s_a sigma_b> - <s_a><sigma_b> within one state: A w (1 - B w A w)^-1 B for curvatures A and B at given q, qbar.
-
-    Where the state is marginal this diverges, but a finite machine stops at order sqrt(units): the gap 1 - lambda of
-    each eigenmode is replaced by sqrt((1 - lambda)^2 + 1/units), a change of relative order 1/units elsewhere.
-    """
-    values, vectors = jnp.linalg.eigh(states.hidden_curvature)
-    root = vectors * jnp.sqrt(jnp.clip(values, 0.0))
-    answer = states.visible_curvature @ (strengths[:, None] * root)
-    gain, modes = jnp.linalg.eigh(root.T @ (strengths[:, None] * answer))
-    return (answer @ modes / jnp.sqrt((1.0 - gain) ** 2 + 1.0 / units)) @ (root @ modes).T
-
-
-def respond(ensemble: Ensemble, states: States, units: Values) -> Response:
-    """`response` of the states of one ensemble, rows that repeat a state counted once."""
-    place = jnp.column_stack([states.hidden, states.hidden_overlap])
-    repeats = jnp.sum(jnp.abs(place[:, None] - place).max(axis=-1) < 1e-5, axis=1)
-    # Without fields a state splits or merges with its neighbours (a pitchfork) and is kept until they take over; with
-    # fields it disappears (a fold) and has to lose its weight before.
-    margin = units**-0.5
-    last = jnp.where(ensemble.pulled.any(), 1.0, 1.0 + 2.0 * margin)
-    trust = jnp.clip((last - states.growth) / margin, 0.0, 1.0) * (states.residual < RESIDUAL)
-    weights = jax.nn.softmax(units * states.log_partition + jnp.log(states.copies / repeats) + jnp.log(trust + 1e-300))
-    inner = jax.vmap(lambda state: _fluctuations(ensemble.strengths, state, units))(states)
-    # the two signs of a mode without a field cancel in everything that is odd in it
-    kept = jnp.eye(ensemble.strengths.size, dtype=bool) | jnp.outer(ensemble.pulled, ensemble.pulled)
-    outer = units * jnp.einsum("q,qa,qb->ab", weights, states.visible, states.hidden)
-    entropy = -jnp.sum(weights * jnp.log(weights * repeats / states.copies + 1e-300))
-    return Response(
-        jnp.where(kept, outer + jnp.einsum("q,qab->ab", weights, inner), 0.0),
-        jnp.where(ensemble.pulled, units**0.5 * weights @ states.visible, 0.0),
-        jnp.where(ensemble.pulled, units**0.5 * weights @ states.hidden, 0.0),
-        weights,
-        jnp.exp(entropy),
-    )
-
-
-@jax.jit
-def _response(ensemble: Ensemble, begin: jax.Array, units: jax.Array) -> tuple[Response, States]:
-    states = explore(ensemble, begin)
-    return respond(ensemble, states, units), states
-
-
-def response(
-    strengths: ArrayLike,
-    *,
-    units: float,
-    noise: float = 0.0,
-    aspect: float = 1.0,
-    visible_field: ArrayLike = 0.0,
-    hidden_field: ArrayLike = 0.0,
-    components: Any = "gaussian",
-    mixtures: int = 1,
-) -> Response:
-    """<s_a sigma_b>, <s_a> and <sigma_b> of the machine: its stable states, weighted by their free energy.
-
-        <s_a sigma_b> = sum_q p_q (L mbar_a^q m_b^q + C_ab^q),    p_q ~ exp(L (ln Z / L)_q)
-
-    `units` is L = sqrt(N_v N_h); the other arguments are those of `fixed_points`. C is the correlation within a state.
-    The paper drops it, as of relative order 1/L; but it is all there is in the paramagnet, where w/(1 - w^2) of the
-    linear machine makes weak modes decay. Within 1/sqrt(L) of the end of a state's stability, where a finite machine
-    does not see so flat a hill, its weight goes to zero smoothly.
-
-    >>> response([0.5], units=1000).correlations.round(3), response([2.0], units=1000).correlations.round()
-    (array([[0.666]]), array([[447.]]))
-    """
-    check.number("units", units, above=0)
-    ensemble = describe(strengths, noise, aspect, visible_field, hidden_field, components)
-    with jax.enable_x64(True):
-        result, _ = _response(ensemble, starts(ensemble, mixtures), float(units))
-        return jax.tree.map(np.asarray, result)
-
-
 class LearningCurve(NamedTuple):
-    """A predicted course of learning, at the asked times."""
+    """A predicted course of learning, at the asked times as far as it could be followed."""
 
     times: np.ndarray
     strengths: np.ndarray  # w_a, largest first (times, modes)
@@ -115,6 +33,7 @@ class LearningCurve(NamedTuple):
     hidden_rotation: np.ndarray  # Omega^h_ab (times, modes, modes)
     vectors: np.ndarray  # u^a as columns (times, visible, modes)
     states: np.ndarray  # how many states share the equilibrium (times,)
+    message: str  # why the curve ends before the last asked time; empty if it does not
 
 
 class _Setting(NamedTuple):
@@ -163,7 +82,7 @@ def _velocity(setting: _Setting, point: _Point, begin: jax.Array):
         lambda row: layers.layer(setting.laws[1], row, spread, setting.data_waves).along
     )(slopes)
     pull = setting.data.T @ answers / len(answers)
-    free, states = _response(ensemble, begin, units)
+    free, states = equilibrium(ensemble, begin, units)
     fields = setting.learn_fields * (projections.mean(axis=0) - free.visible)
     speed = _Point(
         (pull - left @ free.correlations) @ right,
@@ -199,6 +118,10 @@ def learning_curve(
     `learn_fields` lets the fields learn too, within the space of the modes. `mixtures` is the largest number of modes
     in a state that is looked for (see `fixed_points`). `tolerance` is the relative error of an integration step.
 
+    Where two strengths meet, the modes are not defined and laws other than the Gaussian depend on how they are chosen:
+    the equations are singular there, as (7)-(8) are, and may have no solution that goes on. The curve then ends early
+    and `message` says so.
+
     >>> rng = np.random.default_rng(0)
     >>> data = np.sign(rng.normal(size=(50, 1)) * rng.normal(size=40) + rng.normal(size=(50, 40)))
     >>> curve = learning_curve(data, 0.01 * rng.normal(size=(40, 20)), [0.0, 0.1, 1.0], modes=2)
@@ -208,17 +131,24 @@ def learning_curve(
     setting, point, asked = _prepare(
         data, weights, times, modes, visible_field, hidden_field, learn_fields, noise, components
     )
-    records = []
+    records: list[tuple] = []
+    previous, message = 0.0, ""
     with jax.enable_x64(True):
-        previous = 0.0
         for time in asked:
             setting = _with_room(setting, point)
             begin = _tracked(setting, point, mixtures)
-            if time > previous:
-                point = _advance(setting, point, begin, time - previous, tolerance)
-            records.append(_record(setting, point, begin))
+            try:
+                if time > previous:
+                    point = _advance(setting, point, begin, time - previous, tolerance)
+                records.append(_record(setting, point, begin))
+            except RuntimeError as error:
+                if not records:
+                    raise
+                message = f"stopped between times {previous:.3g} and {time:.3g}: {error}"
+                break
             previous = time
-    return LearningCurve(asked, *map(np.array, zip(*records, strict=True)))
+    columns: list[Any] = [np.array(column) for column in zip(*records, strict=True)]
+    return LearningCurve._make([asked[: len(records)], *columns, message])
 
 
 def _prepare(data, weights, times, modes, visible_field, hidden_field, learn_fields, noise, components):
@@ -257,26 +187,23 @@ def _with_room(setting: _Setting, point: _Point) -> _Setting:
 @jax.jit
 def _survey(setting: _Setting, point: _Point, begin: jax.Array) -> tuple[Response, States]:
     _, _, units, ensemble = _frame(setting, point)
-    return _response(ensemble, begin, units)
+    return equilibrium(ensemble, begin, units)
 
 
 def _tracked(setting: _Setting, point: _Point, mixtures: int) -> np.ndarray:
-    """Where to look for states until the next record.
+    """Where to look for states until the next record: the states that count now, and where others may appear.
 
-    A mode without a field can wake up at any time, so no mode, every single mode and the mixtures that count now. With
-    fields all states change smoothly, so those that count now.
+    A state of mode a needs w_a > 1, so modes that may come near to that in the meantime are watched.
     """
     ensemble = jax.tree.map(np.asarray, _frame(setting, point)[3])
     singles, everything = starts(ensemble, 1), starts(ensemble, mixtures)
-    kept = singles[: 0 if ensemble.pulled.all() else None]
-    if len(kept) == len(everything):
-        return kept
+    if not ensemble.pulled.any() and len(singles) == len(everything):
+        return singles
     free, states = jax.tree.map(np.asarray, _survey(setting, point, everything))
-    rows = np.column_stack([states.hidden, states.hidden_overlap])
-    worth = (free.weights > 1e-12) & (np.arange(len(rows)) >= len(kept))
-    chosen = rows[worth][np.unique(rows[worth].round(4), axis=0, return_index=True)[1]]
-    size = 2 ** int(np.ceil(np.log2(len(chosen)))) if len(chosen) else 0
-    return np.vstack([kept, np.resize(chosen, (size, rows.shape[1]))])
+    found = np.column_stack([states.hidden, states.hidden_overlap])[free.weights > 1e-12]
+    watched = singles[(singles[:, :-1] != 0) @ ensemble.strengths > 0.6] if ensemble.pulled.any() else singles
+    rows = np.vstack([found[np.unique(found.round(4), axis=0, return_index=True)[1]], watched])
+    return np.resize(rows, (2 ** int(np.ceil(np.log2(len(rows)))), rows.shape[1]))
 
 
 def _advance(setting: _Setting, point: _Point, begin: np.ndarray, duration: float, tolerance: float) -> _Point:
@@ -287,9 +214,9 @@ def _advance(setting: _Setting, point: _Point, begin: np.ndarray, duration: floa
         return _Point(*(part.reshape(shape) for part, shape in zip(np.split(flat, cuts), shapes, strict=True)))
 
     def velocity(time, flat):
-        if next(calls) > 5000:
+        if next(calls) > 2000:
             raise RuntimeError(
-                f"learning_curve: more than 5000 evaluations to advance by {time:.3g} of {duration:.3g}: the machine's "
+                f"learning_curve: more than 2000 evaluations to advance by {time:.3g} of {duration:.3g}: the machine's "
                 "states change too abruptly; try closer times, a larger tolerance or fewer modes"
             )
         speed, _ = _velocity(setting, unpack(flat), begin)
