@@ -21,6 +21,7 @@ from jax import Array
 from equilibria import check
 from equilibria.couplings import Dense
 from equilibria.equilibrators.driver import Equilibrator, Equilibrium, relax, setting
+from equilibria.learn.devices import spread
 from equilibria.network import Network, State
 from equilibria.world import Clamp, Nudge, squared_error
 
@@ -164,7 +165,7 @@ def contrast(
         if phase.nudge is not None:
             phase = eqx.tree_at(lambda here: here.nudge, phase, sign * phase.nudge)
         surroundings = setting(network, phase.world(data, target), phase.temperature)
-        start = surroundings.imposed(beginning(phase, base))
+        start = spread(surroundings.imposed(beginning(phase, base)))
         if surroundings.independent and phase.how.averages:
             return phase, Equilibrium(start, jnp.zeros((), int), None, None, None)
         carried = memory.get("carried") if phase.start == "chains" else None

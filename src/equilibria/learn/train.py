@@ -24,6 +24,7 @@ from jax.typing import ArrayLike
 
 from equilibria import archive, check, store
 from equilibria.learn.contrast import Recipe, contrast
+from equilibria.learn.devices import Devices, arranged, spread
 from equilibria.network import Network, State
 from equilibria.progress import progress
 from equilibria.random import as_key
@@ -73,6 +74,7 @@ def train(
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    devices: int | Sequence[jax.Device] | None = None,
     show_progress: bool | None = None,
     key: Array | int,
 ) -> Run:
@@ -84,7 +86,9 @@ def train(
     given. `metrics(network)` is called at the steps in `record` (by default 1, 2, 4, 8, ... and the end of each epoch),
     where the recipe's own report, averaged since the last record, goes into the history too. `callbacks` are called
     there with the step and the network. `checkpoint` is a folder that gets the full state every `checkpoint_every`
-    steps (each epoch by default); `resume=True` goes on from what is there.
+    steps (each epoch by default); `resume=True` goes on from what is there, on any
+    number of devices. `devices` shares chains and minibatches out between so many devices (or those given); the result
+    is that of one device up to the order of floating-point sums.
 
     >>> import equilibria as eq
     >>> run = train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), epochs=2, batch_size=2, key=1)
@@ -118,11 +122,13 @@ def train(
     )
     saves = set(range(0, total, checkpoint_every or per_epoch)) | {total}
     stops = sorted(step for step in records | saves | {total} if int(carry.step) < step <= total)
-    advance, chunk = Advance(recipe, transform, batch_size), 1
+    layout = Devices(devices, batch_size=batch_size, chains=recipe.chains)
+    advance, data, step_key = layout.place((Advance(recipe, transform, batch_size), data, step_key))
+    chunk = 1
     with progress(total, "training", show=show_progress) as bar:
         bar.update(int(carry.step))
         for stop in stops:
-            carry, chunk = _advance_to(advance, carry, data, stop, step_key, chunk, bar)
+            carry, chunk = _advance_to(advance, carry, data, stop, step_key, chunk, bar, layout)
             if stop in records:
                 measured = {} if metrics is None else metrics(carry.network)
                 history.add(stop, stop / per_epoch, carry, measured)
@@ -130,7 +136,8 @@ def train(
                 for callback in callbacks:
                     callback(stop, carry.network)
             if checkpoint is not None and stop in saves:
-                _save(Path(checkpoint), carry, setup, history)
+                _save(Path(checkpoint), layout.gathered(carry), setup, history, write=layout.writes)
+    carry = layout.gathered(carry)
     return Run(carry.network, history.dataset(), carry.memory)
 
 
@@ -154,7 +161,7 @@ class Advance(eqx.Module):
             here = carry.step // per_epoch
             order = jax.lax.cond(here == epoch, lambda: order, lambda: _shuffled(key, here, examples))
             index = jax.lax.dynamic_slice(order, ((carry.step % per_epoch) * self.batch_size,), (self.batch_size,))
-            batch = {name: jnp.asarray(layer[index], float) for name, layer in data.items()}
+            batch = spread({name: jnp.asarray(layer[index], float) for name, layer in data.items()})
             return eqx.filter(self._step(carry, batch, index, key), eqx.is_array), here, order
 
         first = (moving, jnp.asarray(-1), jnp.arange(examples))
@@ -171,7 +178,7 @@ class Advance(eqx.Module):
         updates, state = self.transform.update(gradient, carry.optimiser, parameters)
         totals = jax.tree.map(jnp.add, carry.totals, found.report)
         network = eqx.apply_updates(carry.network, updates)
-        return _Carry(carry.step + 1, network, state, found.memory, totals, carry.counted + 1)
+        return arranged(_Carry(carry.step + 1, network, state, found.memory, totals, carry.counted + 1))
 
 
 def trainable(network: Network) -> Network:
@@ -193,13 +200,15 @@ def _shuffled(key: Array, epoch: Array, examples: int) -> Array:
 
 
 def _advance_to(
-    advance: Advance, carry: _Carry, data: State, stop: int, key: Array, chunk: int, bar
+    advance: Advance, carry: _Carry, data: State, stop: int, key: Array, chunk: int, bar, layout: Devices
 ) -> tuple[_Carry, int]:
     """The carry at step `stop`, in chunks of about a second, and the length of chunk arrived at."""
     while (now := int(carry.step)) < stop:
         began = time.monotonic()
-        until = min(stop, now + chunk)
-        carry, finite = advance(carry, data, jnp.asarray(until, int), key)
+        until = min(stop, now + layout.agreed(chunk))
+        carry, goal = layout.place((carry, jnp.asarray(until, int)))
+        with layout.in_use():
+            carry, finite = advance(carry, data, goal, key)
         if not finite:
             raise Diverged(
                 f"training diverged between steps {now} and {until}: the network is no longer finite. "
@@ -306,7 +315,9 @@ def _state_arrays(carry: _Carry) -> dict[str, Any]:
     return {f"carry{jax.tree_util.keystr(path)}": leaf for path, leaf in paths}
 
 
-def _save(folder: Path, carry: _Carry, setup: Mapping[str, Any], history: _History) -> None:
+def _save(folder: Path, carry: _Carry, setup: Mapping[str, Any], history: _History, *, write: bool) -> None:
+    if not write:
+        return
     network_arrays, structure = archive.describe(carry.network)
     histories = {f"history.{name}": values for name, values in history.arrays().items()}
     metadata = {"network": structure, "setup": setup}
