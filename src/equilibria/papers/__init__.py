@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 INDEX: dict[str, str] = {
     "agliari2024/curie_weiss": "Magnetisation of the Curie-Weiss model against temperature",
     "agliari2024/retrieval": "Retrieval of a stored pattern by the Hopfield network",
+    "agliari2024/ags": "Retrieval with many patterns: overlaps and phase diagram of AGS",
+    "agliari2024/dreaming": "Dreaming: capacity against the time slept",
+    "agliari2024/examples": "Learning from examples: overlap with archetypes never seen",
+    "agliari2024/equivalence": "Hopfield network and restricted Boltzmann machine: one law",
+    "agliari2024/initialisation": "Hopfield initialisation of a Boltzmann machine that classifies",
+    "agliari2024/complexity": "Complexity of datasets: overlaps of examples and of replicas",
 }
 
 

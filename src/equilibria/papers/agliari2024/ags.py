@@ -1,0 +1,122 @@
+"""The Hopfield network with many patterns: overlaps and the phase diagram of Amit, Gutfreund and Sompolinsky."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import xarray as xr
+
+import equilibria as eq
+from equilibria import plots
+from equilibria.papers.agliari2024.common import deviation, edge, overlap_against_load
+from equilibria.papers.claims import Claim, at_most, close
+from equilibria.papers.frame import Experiment
+
+SOURCE = "slide 'AGS theory'"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Networks of `size` neurons at each temperature and load; up to `chains` patterns are tried in each."""
+
+    size: int = 800
+    temperatures: tuple[float, ...] = (0.0, 0.2, 0.4)
+    loads: tuple[float, ...] = (0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18)
+    chains: int = 40
+    sweeps: int = 40
+    seed: int = 0
+
+
+def run(config: Config, progress) -> xr.Dataset:
+    """Patterns recalled from themselves, and the theory at the same loads and on a fine grid."""
+    temperatures = np.array(config.temperatures)
+    simulated = [
+        eq.recall_at_load(
+            config.size, config.loads, temperature=temperature, chains=config.chains, sweeps=config.sweeps,
+            key=config.seed + index,
+        )
+        for index, temperature in enumerate(progress(config.temperatures, "AGS", "temperature"))
+    ]  # fmt: skip
+    points = xr.concat(simulated, xr.DataArray(temperatures, dims="temperature", name="temperature"))
+    load, column, fine = points["load"].values, temperatures[:, None], np.linspace(0.001, 0.2, 200)
+    heat = np.linspace(0.0, 1.0, 101)
+    lines = eq.theory.hopfield_lines(heat)
+    named = {name: ("heat", getattr(lines, name)) for name in ("spinodal", "first_order", "almeida_thouless")}
+    return points.assign(
+        **named,
+        theory=(("temperature", "load"), eq.theory.hopfield(load, column).m),
+        curve=(("temperature", "fine"), eq.theory.hopfield(fine, column).m),
+        capacity=("temperature", eq.theory.hopfield_capacity(temperatures)),
+        edge=("temperature", [edge(part) for part in simulated]),
+        glass=("fine", eq.theory.hopfield_glass(fine)),
+    ).assign_coords(fine=fine, heat=heat)
+
+
+def plot(dataset: xr.Dataset):
+    """Overlaps on the left; on the right the phases, with the simulated loads at which half of the patterns are lost."""
+    figure, (left, right) = plots.panels(columns=2)
+    names = {temperature: f"$T = {temperature:g}$" for temperature in dataset["temperature"].values}
+    overlap_against_load(left, dataset, "temperature", names, loc="lower left")
+    _phases(right, dataset)
+    return figure
+
+
+def _phases(axes, dataset: xr.Dataset) -> None:
+    heat = dataset["heat"]
+    axes.fill_betweenx(heat, dataset["first_order"], color=plots.PALETTE[0], alpha=0.2, linewidth=0)
+    axes.fill_betweenx(
+        heat, dataset["first_order"], dataset["spinodal"], color=plots.PALETTE[0], alpha=0.08, linewidth=0
+    )
+    plots.theory_line(axes, dataset["spinodal"], heat, label="retrieval ends")
+    plots.theory_line(axes, dataset["first_order"], heat, label="retrieval is the ground state", linestyle="--")
+    plots.theory_line(
+        axes, dataset["almeida_thouless"], heat, colour=plots.PALETTE[3], label="replica symmetry breaks", linestyle=":"
+    )
+    plots.theory_line(axes, dataset["fine"], dataset["glass"], colour=plots.PALETTE[1], label="spins freeze")
+    warm = dataset.where(dataset["temperature"] > 0, drop=True)
+    plots.simulation_points(axes, warm["edge"], warm["temperature"], label=f"half lost, N = {dataset.attrs['size']}")
+    for x, y, text in ((0.015, 0.15, "retrieval"), (0.09, 0.6, "spin glass"), (0.06, 1.4, "paramagnet")):
+        axes.text(x, y, text, color="0.35")
+    axes.set(xlabel=r"load $\alpha = K/N$", ylabel="temperature $T$", xlim=(0, 0.2), ylim=(0, 1.6))
+    axes.legend(loc="center right", fontsize=7)
+
+
+def claims(dataset: xr.Dataset) -> list[Claim]:
+    """The theory's landmarks, and simulation on top of theory."""
+    size = int(dataset.attrs["size"])
+    cold, warm = dataset.sel(temperature=0.0), dataset.where(dataset["temperature"] > 0, drop=True)
+    return [
+        close(
+            "Patterns are retrieved at T = 0 up to the load α_c", source=f"{SOURCE}; Amit, Gutfreund, Sompolinsky 1987",
+            expected=0.138, measured=cold["capacity"], tolerance=0.0005, reason="three digits in the paper",
+        ),
+        close(
+            "Retrieval is the ground state at T = 0 below", source="Amit, Gutfreund, Sompolinsky 1987",
+            expected=0.051, measured=dataset["first_order"].sel(heat=0.0), tolerance=0.001, reason="two digits in the paper",
+        ),
+        at_most(
+            f"Simulation follows theory below 0.8 α_c(T): largest |Δm|, N = {size}", source=SOURCE,
+            expected=0.02, measured=deviation(dataset),
+            reason="a few of the chains escape at finite size; errors of the mean are a few thousandths",
+        ),
+        at_most(
+            f"Half of the patterns are lost at α_c(T) in simulation, T > 0, N = {size}: largest difference of loads",
+            source=SOURCE, expected=0.02, measured=np.abs(warm["edge"] - warm["capacity"]).max(),
+            reason="the edge is rounded at finite size, and the spacing of the loads is 0.02; at T = 0 the state freezes on "
+            "its way out and keeps a large overlap beyond α_c, so nothing is claimed there",
+        ),
+    ]  # fmt: skip
+
+
+experiment = Experiment(
+    id="agliari2024/ags",
+    title="Retrieval with many patterns: overlaps and phase diagram of AGS",
+    presets={
+        "quick": Config(),
+        "full": replace(Config(), size=4000, chains=200, sweeps=100, temperatures=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
+    },
+    run=run,
+    plot=plot,
+    claims=claims,
+)

@@ -1,0 +1,159 @@
+"""Complexity of data and of networks: overlaps between examples of a class, and between replicas that learned it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+import xarray as xr
+from scipy.stats import wasserstein_distance
+
+import equilibria as eq
+from equilibria import plots
+from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.frame import Experiment
+
+SOURCE = "slide 'Dataset and architecture complexities interplay'"
+CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Config:
+    """`examples` images of each class; a machine of `hidden` neurons for each; as many replicas as `replicas`."""
+
+    datasets: tuple[str, ...] = ("digits",)
+    examples: int = 120
+    hidden: int = 20
+    epochs: int = 150
+    learning_rate: float = 0.05
+    sweeps: int = 300
+    replicas: int = 120
+    bins: int = 32
+    seed: int = 0
+
+
+def run(config: Config, progress) -> xr.Dataset:
+    """For each class: overlaps of pairs of its examples, and of pairs of states sampled from a machine that learned them."""
+    pairs = [(name, label) for name in config.datasets for label in range(CLASSES)]
+    shape = (len(config.datasets), CLASSES)
+    counts = np.zeros((2, *shape, config.bins))
+    numbers = {name: np.zeros(shape) for name in ("distance", "example_mean", "example_spread", "floor")}
+    loaded = {name: getattr(eq.data, name)() for name in config.datasets}
+    for name, label in progress(pairs, "classes", "class"):
+        place = config.datasets.index(name), label
+        images = loaded[name]
+        spins = eq.data.binarise(images.train_images[images.train_labels == label][: config.examples])
+        seen = off_diagonal(spins)
+        dreamt = off_diagonal(replicas(spins, config, seed=config.seed + label))
+        # Overlaps come in steps of 2/N: edges half a step aside keep as many of them in every bin.
+        edges = np.linspace(-1, 1, config.bins + 1) + 1 / spins.shape[1]
+        counts[0][place], counts[1][place] = (np.histogram(q, edges, density=True)[0] for q in (seen, dreamt))
+        half = len(spins) // 2
+        numbers["distance"][place] = wasserstein_distance(seen, dreamt)
+        # What the distance is between two halves of the same class: the scale of its noise.
+        numbers["floor"][place] = wasserstein_distance(off_diagonal(spins[:half]), off_diagonal(spins[half:]))
+        numbers["example_mean"][place], numbers["example_spread"][place] = seen.mean(), seen.std()
+    return xr.Dataset(
+        {
+            "density": (("source", "dataset", "class", "q"), counts),
+            **{name: (("dataset", "class"), values) for name, values in numbers.items()},
+        },
+        {
+            "source": ["examples", "replicas"],
+            "dataset": list(config.datasets),
+            "class": range(CLASSES),
+            "q": (np.arange(config.bins) + 0.5) * 2 / config.bins - 1,
+        },
+    )
+
+
+def off_diagonal(states: np.ndarray) -> np.ndarray:
+    r"""The overlaps $q_{ab} = \frac1N \sum_i \sigma_i^a \sigma_i^b$ of all pairs a < b."""
+    overlaps = np.asarray(eq.replica_overlap(states))
+    return overlaps[np.triu_indices(len(overlaps), 1)]
+
+
+def replicas(spins: np.ndarray, config: Config, seed: int) -> np.ndarray:
+    """States sampled from a machine that learned these examples, each chain on its own."""
+    mean = np.clip(spins.mean(0), -0.98, 0.98)
+    machine = eq.rbm(spins.shape[1], config.hidden, visible=eq.Spin(), hidden=eq.Spin(), key=seed)
+    # Biases that give each pixel its mean: learning then starts with what the examples have in common.
+    machine = eq.Network([eq.Layer("visible", eq.Spin(), np.arctanh(mean)), machine.layers[1]], machine.couplings)
+    run = eq.train(
+        machine, spins, eq.pcd(steps=5), epochs=config.epochs, batch_size=min(60, len(spins)),
+        learning_rate=config.learning_rate, record=[], show_progress=False, key=seed,
+    )  # fmt: skip
+    start = {"visible": spins[np.arange(config.replicas) % len(spins)]}
+    drawn = eq.sample(
+        run.network, eq.Sweeps(config.sweeps), chains=config.replicas, start=start, key=jax.random.key(seed + 1)
+    )
+    return np.asarray(drawn["visible"])
+
+
+def plot(dataset: xr.Dataset):
+    """Both distributions for each class, a row for each dataset."""
+    rows = dataset.sizes["dataset"]
+    figure, axes = plots.panels(columns=5, rows=2 * rows, size=(2.3, 1.8), sharex=True, squeeze=False)
+    for panel, (name, label) in zip(
+        axes.ravel(), ((name, label) for name in dataset["dataset"].values for label in range(CLASSES)), strict=True
+    ):
+        here = dataset.sel({"dataset": name, "class": label})
+        for colour, source in zip(plots.PALETTE, dataset["source"].values, strict=False):
+            density = here["density"].sel(source=source)
+            panel.fill_between(density["q"], density, step="mid", alpha=0.25, color=colour, linewidth=0)
+            panel.plot(density["q"], density, drawstyle="steps-mid", color=colour, linewidth=1, label=source)
+        panel.set_title(f"{name} {label}: distance {float(here['distance']):.3f}", fontsize=8)
+        panel.set_yticks([])
+        panel.set_xlim(-0.4, 1)
+    for panel in axes[-1]:
+        panel.set_xlabel("overlap $q$")
+    axes[0, 0].legend(fontsize=7, loc="upper left")
+    return figure
+
+
+def claims(dataset: xr.Dataset) -> list[Claim]:
+    """The network's replicas have the overlaps of its data."""
+    spread = dataset["example_spread"]
+    found = [
+        at_most(
+            f"{name}: replicas are as alike as examples: median Wasserstein distance over the spread of examples",
+            source=SOURCE, expected=0.5, measured=(dataset["distance"] / spread).sel(dataset=name).median(),
+            reason="half a spread: the distributions lie on top of each other; two halves of a class differ by "
+            f"{float((dataset['floor'] / spread).sel(dataset=name).median()):.2f}",
+        )
+        for name in dataset["dataset"].values
+    ]  # fmt: skip
+    means = dataset["example_mean"]
+    found.append(
+        at_least(
+            "Classes differ in complexity: range of the mean example overlap over its classes",
+            source=SOURCE,
+            expected=0.1,
+            measured=(means.max("class") - means.min("class")).min(),
+            reason="many times the standard error of a mean over pairs",
+        )
+    )
+    return found
+
+
+experiment = Experiment(
+    id="agliari2024/complexity",
+    title="Complexity of datasets: overlaps of examples and of replicas",
+    presets={
+        "quick": Config(),
+        "full": replace(
+            Config(),
+            datasets=("mnist", "fashion_mnist"),
+            examples=6000,
+            hidden=200,
+            epochs=60,
+            learning_rate=0.01,
+            sweeps=1000,
+            replicas=1000,
+        ),
+    },
+    run=run,
+    plot=plot,
+    claims=claims,
+)

@@ -1,0 +1,149 @@
+"""Learning from examples: archetypes that were never seen, only blurred copies of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import xarray as xr
+
+import equilibria as eq
+from equilibria import plots
+from equilibria.measure.storage import padded, recall
+from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.frame import Experiment
+
+SOURCE = "slide 'Replace archetypes by a sample of examples'"
+RULES = {"supervised": True, "unsupervised": False}
+
+
+@dataclass(frozen=True)
+class Config:
+    """`count` archetypes of `size` neurons, seen in more and more `examples` of one `quality`."""
+
+    size: int = 1000
+    count: int = 20
+    quality: float = 0.5
+    examples: tuple[int, ...] = (5, 10, 20, 40, 80)
+    temperatures: tuple[float, ...] = (0.0, 0.2)
+    repeats: int = 1
+    sweeps: int = 20
+    seed: int = 0
+
+
+def run(config: Config, progress) -> xr.Dataset:
+    """Every archetype is the start of a chain; the overlap with it is averaged over archetypes and networks."""
+    shape = (len(RULES), len(config.temperatures), len(config.examples))
+    found = np.zeros((*shape, config.repeats, config.count))
+    for repeat in progress(range(config.repeats), "examples", "network"):
+        for column, examples in enumerate(config.examples):
+            here = eq.key(1000 * config.seed + 100 * repeat + column)
+            archetypes = eq.data.random_patterns(config.count, config.size, key=here)
+            blurred = eq.data.blurred_examples(archetypes, examples, config.quality, key=eq.key(7000 + repeat + column))
+            for row, supervised in enumerate(RULES.values()):
+                network = eq.hopfield_from_examples(blurred, supervised=supervised)
+                if not supervised:  # one compiled loop for all numbers of examples
+                    network = padded(network, config.count * max(config.examples))
+                for warm, temperature in enumerate(config.temperatures):
+                    found[row, warm, column, repeat] = recall(
+                        network, archetypes, temperature=temperature, sweeps=config.sweeps, key=here
+                    )
+    samples = found.reshape(*shape, -1)
+    axes, fine = ("rule", "temperature", "examples"), np.unique(np.geomspace(3, 100, 40).round())
+    many = np.array(config.examples, float)
+    return xr.Dataset(
+        {
+            "overlap": (axes, samples.mean(-1)),
+            "error": (axes, samples.std(-1, ddof=1) / np.sqrt(samples.shape[-1])),
+            "theory": (axes, _theory(config, many)),
+            "curve": (("rule", "temperature", "fine"), _theory(config, fine)),
+        },
+        {
+            "rule": list(RULES),
+            "temperature": list(config.temperatures),
+            "examples": list(config.examples),
+            "fine": fine,
+        },
+        {"size": config.size, "count": config.count, "quality": config.quality},
+    )
+
+
+def _theory(config: Config, examples: np.ndarray) -> np.ndarray:
+    """Overlaps at each rule, temperature and number of examples; NaN where there is no retrieval."""
+    entropy = eq.theory.dataset_entropy(config.quality, examples)
+    rows = [
+        [
+            eq.theory.hopfield_examples(
+                config.count / config.size, temperature, entropy=entropy, examples=examples, supervised=supervised
+            ).m
+            for temperature in config.temperatures
+        ]
+        for supervised in RULES.values()
+    ]
+    return np.array(rows)
+
+
+def plot(dataset: xr.Dataset):
+    """A panel for each temperature."""
+    temperatures = dataset["temperature"].values
+    figure, axes = plots.panels(columns=len(temperatures), sharey=True, squeeze=False)
+    for panel, temperature in zip(axes[0], temperatures, strict=True):
+        for colour, rule in zip(plots.PALETTE, RULES, strict=False):
+            here = dataset.sel(rule=rule, temperature=temperature)
+            plots.theory_line(panel, here["fine"], here["curve"], colour=colour, label=f"{rule}, theory")
+            plots.simulation_points(
+                panel, here["examples"], here["overlap"], here["error"], colour=colour,
+                label=f"{rule}, N = {dataset.attrs['size']}",
+            )  # fmt: skip
+        panel.set_xscale("log")
+        panel.set(xlabel="examples $M$ of each archetype", ylim=(0, 1.03))
+        panel.set_title(
+            rf"$T = {temperature:g}$, $\alpha = {dataset.attrs['count'] / dataset.attrs['size']:g}$, "
+            f"$r = {dataset.attrs['quality']:g}$"
+        )
+    axes[0, 0].set_ylabel("overlap $m$ with the archetype")
+    axes[0, 0].legend(loc="lower right")
+    return figure
+
+
+def claims(dataset: xr.Dataset) -> list[Claim]:
+    """Quality times quantity decides, and a teacher helps."""
+    stored = dataset["theory"] > 0
+    gap = np.abs(dataset["overlap"] - dataset["theory"]).where(stored)
+    allowed = 5 * dataset["error"] + 5 / dataset.attrs["size"]
+    most = dataset.isel(examples=-1)
+    return [
+        at_most(
+            "Simulation follows theory wherever archetypes are retrieved: largest |Δm| over its allowance", source=SOURCE,
+            expected=1, measured=(gap / allowed).max(), reason="allowance: five standard errors and 5/N",
+        ),
+        at_least(
+            f"Archetypes emerge from M = {int(most['examples'])} blurred examples: smallest overlap",
+            source=SOURCE, expected=0.95, measured=most["overlap"].min(), reason="theory: above 0.97",
+        ),
+        at_least(
+            "Supervision never hurts: smallest advantage in theory", source=SOURCE, expected=0,
+            measured=(dataset["curve"].sel(rule="supervised") - dataset["curve"].sel(rule="unsupervised")).min(),
+            tolerance=1e-9, reason="rounding",
+        ),
+        at_most(
+            f"With M = {int(dataset['examples'][0])} the archetypes are not known: largest overlap at T = 0", source=SOURCE,
+            expected=0.95, measured=dataset["overlap"].isel(examples=0).sel(temperature=0.0).max(),
+            reason="theory: no retrieval; what is left is a remnant",
+        ),
+    ]  # fmt: skip
+
+
+experiment = Experiment(
+    id="agliari2024/examples",
+    title="Learning from examples: overlap with archetypes never seen",
+    presets={
+        "quick": Config(),
+        "full": replace(
+            Config(), size=4000, count=80, examples=(5, 7, 10, 14, 20, 28, 40, 56, 80), sweeps=60, repeats=3
+        ),
+    },
+    run=run,
+    plot=plot,
+    claims=claims,
+)
