@@ -279,7 +279,7 @@ def test_any_units_on_either_side(visible, hidden):
         type(visible).__name__
     ]
     network = eq.fitted_biases(eq.rbm(4, 2, visible=visible, hidden=hidden, scale=0.1, key=0), data)
-    run = eq.train(network, data, eq.pcd(5), epochs=30, batch_size=50, learning_rate=0.02, key=1)
+    run = eq.train(network, data, eq.pcd(5), epochs=60, batch_size=50, learning_rate=0.05, key=1)
     before, after = (eq.log_likelihood(net, data).value for net in (network, run.network))
     assert after > before + 0.1
 

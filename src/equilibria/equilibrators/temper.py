@@ -114,7 +114,8 @@ class Tempered(Equilibrator):
         pace = self.adapt * jnp.maximum((1.0 + ladder.step) ** -0.6, _LEAST_PACE)
         wider = gaps * jnp.exp(pace * (rates - jnp.mean(rates)))
         wider *= jnp.sum(gaps) / jnp.sum(wider)
-        return 1 / (1 - jnp.concatenate([jnp.zeros(1), jnp.cumsum(wider)]))
+        between = 1 / (1 - jnp.cumsum(wider[:-1]))
+        return jnp.concatenate([ladder.temperatures[:1], between, ladder.temperatures[-1:]])
 
     def watched(self, memory):
         return {"temperatures": memory.temperatures, "exchange_rates": memory.rates}

@@ -66,6 +66,7 @@ def train(
     *,
     epochs: int,
     batch_size: int = 100,
+    between: bool = False,
     learning_rate: float | None = None,
     optimiser: optax.GradientTransformation | None = None,
     metrics: Metrics | None = None,
@@ -81,21 +82,22 @@ def train(
     """Train a network on data with any recipe and any optimiser.
 
     Parameters: `data` is (examples, size) for the first layer, a pair for the first and the last layer, or by layer; it
-    is held once, in its own dtype. An epoch is a pass through a fresh shuffle in batches of `batch_size`; examples left
-    over sit out. The optimiser is plain gradient descent at `learning_rate` (0.01) unless an optax `optimiser` is
-    given. `metrics(network)` is called at the steps in `record` (by default 1, 2, 4, 8, ... and the end of each epoch),
-    where the recipe's own report, averaged since the last record, goes into the history too. `callbacks` are called
-    there with the step and the network. `checkpoint` is a folder that gets the full state every `checkpoint_every`
-    steps (each epoch by default); `resume=True` goes on from what is there, on any
-    number of devices. `devices` shares chains and minibatches out between so many devices (or those given); the result
-    is that of one device up to the order of floating-point sums.
+    is held once, in its own dtype; with `between` it may lie between a unit's values and is taken as its means (grey
+    pixels). An epoch is a pass through a fresh shuffle in batches of `batch_size`; examples left over sit out. The
+    optimiser is plain gradient descent at `learning_rate` (0.01) unless an optax `optimiser` is given.
+    `metrics(network)` is called at the steps in `record` (by default 1, 2, 4, 8, ... and the end of each epoch), where
+    the recipe's own report, averaged since the last record, goes into the history too. `callbacks` are called there
+    with the step and the network. `checkpoint` is a folder that gets the full state every `checkpoint_every` steps
+    (each epoch by default); `resume=True` goes on from what is there, on any number of devices. `devices` shares chains
+    and minibatches out between so many devices (or those given); the result is that of one device up to the order of
+    floating-point sums.
 
     >>> import equilibria as eq
     >>> run = train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), epochs=2, batch_size=2, key=1)
     >>> run.history.sizes["step"], run.network.names
     (3, ('visible', 'hidden'))
     """
-    data = _checked_data(network, data)
+    data = _checked_data(network, data, between)
     examples = len(next(iter(data.values())))
     batch_size = min(check.count("batch_size", batch_size), examples)
     per_epoch = examples // batch_size
@@ -232,7 +234,7 @@ def _optimiser(network: Network, optimiser, learning_rate) -> tuple[optax.Gradie
     return _SGD, state
 
 
-def _checked_data(network: Network, data) -> State:
+def _checked_data(network: Network, data, between: bool = False) -> State:
     if isinstance(data, tuple):
         if len(data) != 2:
             check.refuse(
@@ -245,7 +247,7 @@ def _checked_data(network: Network, data) -> State:
     checked = {}
     for name, values in by_layer.items():
         argument = f"data[{name!r}]"
-        network.check_values(argument, name, values)
+        network.check_values(argument, name, values, between=between)
         if np.ndim(values) != 2 or len(values) == 0:
             check.refuse(
                 argument, f"shape {np.shape(values)}", f"shape (examples, {network.layer(name).size}), not empty"

@@ -121,7 +121,7 @@ def log_likelihood(
 
     >>> import equilibria as eq
     >>> machine = eq.rbm(4, 2, scale=0.0, key=0)
-    >>> round(log_likelihood(machine, np.ones((3, 4))).value / np.log(2), 4)
+    >>> round(float(log_likelihood(machine, np.ones((3, 4))).value / np.log(2)), 4)
     -4.0
     """
     by_layer = _by_layer(network, data)
@@ -249,13 +249,15 @@ def label_probabilities(
     return np.asarray(jax.nn.softmax(jnp.stack(logs, axis=1), axis=1))
 
 
-def _by_layer(network: Network, data: Mapping[str, ArrayLike] | ArrayLike) -> dict[str, np.ndarray]:
+def _by_layer(
+    network: Network, data: Mapping[str, ArrayLike] | ArrayLike, between: bool = False
+) -> dict[str, np.ndarray]:
     """Checked data by layer."""
     given = dict(data) if isinstance(data, Mapping) else {network.names[0]: data}
     if not given:
         check.refuse("data", "no arrays", "at least one layer's data")
     for name, values in given.items():
-        network.check_values(f"data[{name!r}]", name, values)
+        network.check_values(f"data[{name!r}]", name, values, between=between)
         if np.ndim(values) != 2 or len(np.asarray(values)) == 0:
             check.refuse(f"data[{name!r}]", f"shape {np.shape(values)}", "shape (examples, size), not empty")
     return {name: np.asarray(values) for name, values in given.items()}
@@ -324,17 +326,17 @@ def _bethe(network: Network, temperature: float, chains: int, key: Array | int |
 _free_energy = eqx.filter_jit(lambda how, whole, state: how.free_energy(whole, state))
 
 
-def fitted_biases(network: Network, data: Mapping[str, ArrayLike] | ArrayLike) -> Network:
+def fitted_biases(network: Network, data: Mapping[str, ArrayLike] | ArrayLike, *, between: bool = False) -> Network:
     """The network with the biases of the layers that data are given for set to reproduce the data's means by themselves.
 
     The means are those of the data and one further example at the unit's mean in zero field, so that constant features have
-    finite biases.
+    finite biases. With `between` data may lie between a unit's values.
 
     >>> import equilibria as eq
     >>> fitted_biases(eq.rbm(2, 1, key=0), np.array([[1, 0], [1, 1], [1, 0]])).layers[0].bias
     Array([ 1.9459..., -0.5108...], dtype=float32)
     """
-    biases = _base(network, _by_layer(network, data))
+    biases = _base(network, _by_layer(network, data, between))
     return eqx.tree_at(lambda net: [layer.bias for layer in net.layers], network, [biases[n] for n in network.names])
 
 

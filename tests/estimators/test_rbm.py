@@ -1,0 +1,117 @@
+"""The scikit-learn side of restricted Boltzmann machines."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network import BernoulliRBM
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from equilibria.estimators import RBM
+
+WORDS = np.random.default_rng(0).choice([0.0, 1.0], (40, 5), p=[0.3, 0.7]) * [1, 1, 0, 1, 1]
+
+
+@parametrize_with_checks([RBM(n_components=3, n_iter=2, batch_size=7, random_state=0)])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_digits_classified_at_least_as_well_as_with_bernoulli_rbm():
+    """The same features, sizes, passes and split for both; grey pixels as probabilities."""
+    pixels, labels = load_digits(return_X_y=True)
+    split = train_test_split(pixels / 16, labels, test_size=0.3, random_state=0)
+    common = {"n_components": 100, "n_iter": 40, "batch_size": 10, "learning_rate": 0.1, "random_state": 0}
+    accuracies = {}
+    for name, features in (
+        ("ours", RBM(**common)),
+        ("theirs", BernoulliRBM(**common)),
+    ):
+        model = make_pipeline(features, LogisticRegression(max_iter=500)).fit(split[0], split[2])
+        accuracies[name] = model.score(split[1], split[3])
+    assert accuracies["ours"] >= accuracies["theirs"]
+    assert accuracies["ours"] > 0.9
+
+
+def test_scores_are_log_likelihoods():
+    """The exact sum over all 32 words is one, and learning raises the mean."""
+    before, after = (RBM(n_components=3, n_iter=n, learning_rate=0.1, random_state=1).fit(WORDS) for n in (1, 40))
+    words = np.array(np.meshgrid(*[[0, 1]] * 5)).reshape(5, -1).T
+    assert np.exp(after.score_samples(words)).sum() == pytest.approx(1, abs=1e-5)
+    assert after.score(WORDS) > before.score(WORDS)
+    assert after.score(WORDS) == pytest.approx(after.score_samples(WORDS).mean())
+
+
+def test_gaussian_scores_are_densities_of_the_features_as_given():
+    """The density integrates to one in the units of the data: one feature, on a grid."""
+    rng = np.random.default_rng(2)
+    values = np.concatenate([rng.normal(10, 0.5, (100, 1)), rng.normal(14, 0.5, (100, 1))])
+    model = RBM(n_components=2, n_iter=20, learning_rate=0.02, random_state=0).fit(values)
+    assert type(model.network_.layers[0].unit).__name__ == "Gaussian"
+    grid = np.linspace(-10, 40, 4001)[:, None]
+    assert np.trapezoid(np.exp(model.score_samples(grid)), grid[:, 0]) == pytest.approx(1, abs=1e-4)
+
+
+def test_kinds_of_features_are_recognised():
+    kinds = {"Binary": WORDS, "Spin": 2 * WORDS - 1, "Gaussian": 3 * WORDS}
+    for kind, values in kinds.items():
+        model = RBM(n_components=3, n_iter=1, random_state=0).fit(values)
+        assert type(model.network_.layers[0].unit).__name__ == kind
+        draws = model.sample(4, steps=10)
+        assert draws.shape == (4, 5)
+        assert np.isfinite(model.transform(values)).all()
+
+
+def test_draws_do_not_repeat_and_fits_do():
+    first, second = (RBM(n_components=3, n_iter=1, random_state=3).fit(WORDS) for _ in range(2))
+    np.testing.assert_array_equal(first.components_, second.components_)
+    draws = [first.sample(20, steps=10) for _ in range(2)]
+    assert (draws[0] != draws[1]).any()
+    np.testing.assert_array_equal(draws[0], second.sample(20, steps=10))
+
+
+def test_sparse_matrices_and_constant_features():
+    dense = RBM(n_components=3, n_iter=2, random_state=0).fit(WORDS)
+    thin = RBM(n_components=3, n_iter=2, random_state=0).fit(sparse.csr_matrix(WORDS))
+    np.testing.assert_array_equal(dense.components_, thin.components_)
+    np.testing.assert_array_equal(dense.transform(WORDS), thin.transform(sparse.csc_matrix(WORDS)))
+    constant = RBM(n_components=2, n_iter=2, random_state=0).fit(np.full((9, 3), 4.2))
+    assert np.isfinite(constant.components_).all()
+    assert np.isfinite(constant.score_samples(np.full((2, 3), 4.2))).all()
+    alone = RBM(n_components=2, n_iter=2, random_state=0).fit(WORDS[:1])
+    assert np.isfinite(alone.score(WORDS[:1]))
+
+
+def test_partial_fit_learns_and_goes_on():
+    model = RBM(n_components=4, batch_size=20, learning_rate=0.1, random_state=0)
+    scores = []
+    for _ in range(30):
+        model.partial_fit(WORDS)
+        scores.append(model.score(WORDS))
+    assert scores[-1] > scores[0]
+
+
+def test_hidden_values_give_features_back():
+    model = RBM(n_components=8, n_iter=60, learning_rate=0.1, random_state=0).fit(np.repeat(np.eye(4), 10, axis=0))
+    back = model.inverse_transform(model.transform(np.eye(4)))
+    assert (back.argmax(1) == np.arange(4)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "values", "message"),
+    [
+        ({"visible": "binary"}, 3 * WORDS, r"X: got 3 among the values; allowed: values in \[0, 1\]"),
+        ({"visible": "potts"}, WORDS, r"visible: got 'potts'"),
+        ({"hidden": "onehot"}, WORDS, r"hidden: got 'onehot'"),
+        ({"recipe": "adam"}, WORDS, r"recipe: got 'adam'"),
+        ({"n_components": 0}, WORDS, r"n_components: got 0"),
+        ({"learning_rate": -1.0}, WORDS, r"learning_rate: got -1"),
+        ({"n_iter": 0}, WORDS, r"n_iter: got 0"),
+    ],
+)
+def test_bad_input(options, values, message):
+    with pytest.raises(ValueError, match=message):
+        RBM(**{"n_components": 3, "n_iter": 1, "random_state": 0, **options}).fit(values)
