@@ -3,7 +3,7 @@
 from equilibria.data.idx import parse_idx
 from equilibria.data.images import Images, binarise, digits, fashion_mnist, grey, mnist
 from equilibria.data.patterns import blurred_examples, correlated_patterns, corrupt, dataset_entropy, random_patterns
-from equilibria.data.planted import planted_receptive_fields
+from equilibria.data.planted import planted_data, planted_receptive_fields
 
 __all__ = [
     "Images",
@@ -17,6 +17,7 @@ __all__ = [
     "grey",
     "mnist",
     "parse_idx",
+    "planted_data",
     "planted_receptive_fields",
     "random_patterns",
 ]

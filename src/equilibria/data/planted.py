@@ -11,7 +11,14 @@ import numpy as np
 from jax import Array
 
 from equilibria import check
+from equilibria.architectures import as_spins
+from equilibria.couplings import Dense
+from equilibria.equilibrators.driver import sample
+from equilibria.equilibrators.exact import Exact
+from equilibria.equilibrators.sweep import Sweeps
+from equilibria.network import Layer, Network
 from equilibria.random import as_key
+from equilibria.units import Spin
 
 
 def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *, key: Array | int) -> Array:
@@ -46,6 +53,28 @@ def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *,
     fields = _laid_out(tiles, count, size, random)
     gauge = random.choice([-1, 1], size)
     return jnp.asarray(random.permutation(fields, axis=1) * gauge, jnp.float32)
+
+
+def planted_data(fields: Array, count: int, *, temperature: float = 1.0, key: Array | int) -> Array:
+    r"""`count` independent examples (count, N) from the machine that has planted `fields`.
+
+    $P(\sigma) \propto \prod_\mu \cosh(\beta\, \xi^\mu \cdot \sigma/\sqrt N)$; `fields` is (P, N) of -1 and +1,
+    `temperature` is 1/beta (Huang 2019, equation 1). With up to 16 fields the draws are exact; with more, each example
+    is the end of a Gibbs chain of its own of 1,000 sweeps.
+
+    >>> fields = planted_receptive_fields(2, 100, key=jax.random.key(0))
+    >>> planted_data(fields, 5, key=1).shape
+    (5, 100)
+    """
+    check.count("count", count)
+    check.number("temperature", temperature, above=0.0)
+    weights = as_spins("fields", fields, ("fields", "neurons")).T
+    layers = [
+        Layer(name, Spin(), np.zeros(size)) for name, size in zip(("visible", "hidden"), weights.shape, strict=True)
+    ]
+    network = Network(layers, [Dense(("visible", "hidden"), weights / np.sqrt(len(weights)))])
+    how = Exact() if weights.shape[1] <= 16 else Sweeps(1000)
+    return sample(network, how, chains=count, temperature=temperature, key=key)["visible"]
 
 
 class _Tile(NamedTuple):

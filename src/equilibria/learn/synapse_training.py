@@ -56,6 +56,7 @@ _EXACT_BY_DEFAULT = 12
 _GRID = {1: 13, 2: 9, 3: 7}  # points in each dimension of the fields, by number of hidden units
 _NODES = 13  # of the data's average, which is over one dimension
 _DRAWS = 64
+_CHAINS = 500  # fields for sampling, whose noise is that of the chains
 _WIDTH = 0.1  # of the natural parameters at the start
 # The learning rate lives in the optimiser's state, so that another rate does not compile again.
 _MOMENTUM = optax.inject_hyperparams(optax.sgd, static_args="momentum")(learning_rate=0.03, momentum=0.9)
@@ -92,19 +93,20 @@ def learn_synapses(
 ) -> SynapseRun:
     r"""Learn the distribution of binary weights between data of +-1 and `hidden_size` hidden spins (Huang 2019).
 
-    Each step moves the natural parameters $\tanh^{-1}\lambda$ by the bound's gradient in the means $\lambda$, equation (16):
-    this is the natural gradient, and it respects $|\lambda| < 1$ by itself.
+    Each step moves the natural parameters $\tanh^{-1}\lambda$ by the bound's gradient in the means $\lambda$, equation
+    (16): this is the natural gradient, and it respects $|\lambda| < 1$ by itself.
 
-    Parameters: `data` is (M, N), or a list of such arrays to learn from side by side. `how` is the E-step: "exact" (the default
-    for up to 12 hidden units), "cavity" (the paper's message passing), "response" (with linear response; the default beyond),
-    "gibbs" (persistent chains), or any equilibrator. `temperature` is $1/\beta$, `prior` the mean m of each weight's prior.
-    `fields` is how many Gaussian fields the equivalent machine is averaged over, in opposite pairs drawn anew each step; by
-    default 64, or a fixed grid for up to 3 hidden units. `batch_size` examples are drawn for each step, all by default.
-    `learning_rate` (0.03, with momentum 0.9) multiplies the gradient of the whole bound, which grows with M: more data than
-    5 N want a smaller one; an optax `optimiser` may take its place. `learn_bias` learns fields on the visible spins too.
-    `start` goes on from other synapses. The history holds the bound, the KL divergence, the fraction of fields that did not
-    converge and what `observe(synapses)` returns, every `every` steps from the start. `checkpoint` is a folder for the full
-    state every `checkpoint_every` steps, from which `resume=True` goes on.
+    Parameters: `data` is (M, N), or a list of such arrays to learn from side by side. `how` is the E-step: "exact" (the
+    default for up to 12 hidden units), "cavity" (the paper's message passing), "response" (with linear response; the
+    default beyond), "gibbs" (persistent chains), or any equilibrator. `temperature` is $1/\beta$, `prior` the mean m of
+    each weight's prior. `fields` is how many Gaussian fields the equivalent machine is averaged over, in opposite pairs
+    drawn anew each step: by default 64, or a fixed grid for up to 3 hidden units; for "gibbs" 500 that stay, with two
+    chains each. `batch_size` examples are drawn for each step, all by default. `learning_rate` (0.03, with momentum 0.9)
+    multiplies the gradient of the whole bound, which grows with M: more data than 5 N want a smaller one; an optax
+    `optimiser` may take its place. `learn_bias` learns fields on the visible spins too. `start` goes on from other
+    synapses. The history holds the bound, the KL divergence, the fraction of fields that did not converge and what
+    `observe(synapses)` returns, every `every` steps from the start. `checkpoint` is a folder for the full state every
+    `checkpoint_every` steps, from which `resume=True` goes on.
 
     >>> rng = np.random.default_rng(0)
     >>> run = learn_synapses(rng.choice([-1, 1], (40, 10)), 2, steps=20, key=0)
@@ -117,11 +119,12 @@ def learn_synapses(
     check.count("checkpoint_every", checkpoint_every)
     if several and batch_size is not None:
         check.refuse("batch_size", batch_size, "None for several data sets, whose sizes may differ")
+    how = chosen_e_step(how, shape[1])
     learner = _Learner(
-        how=chosen_e_step(how, shape[1]),
+        how=how,
         prior=_natural_prior(prior, shape),
         transform=optimiser or _MOMENTUM,
-        draws=_draws(fields, shape[1]),
+        draws=_draws(fields, shape[1], how),
         batch_size=None if batch_size is None else check.count("batch_size", batch_size),
         learn_bias=bool(learn_bias),
         observe=observe,
@@ -193,7 +196,7 @@ class _Learner(eqx.Module):
     @property
     def samples(self) -> bool:
         """Whether the E-step draws: its chains are then kept, each with its field, two for every field."""
-        return isinstance(self.how, Sweeps) and self.how.mood == "sample"
+        return _samples(self.how)
 
     def fields(self, hidden_size: int, step: Array, key: Array) -> Fields:
         if self.draws is None:
@@ -289,7 +292,7 @@ def as_data(argument: str, values: ArrayLike) -> np.ndarray:
         check.refuse(
             argument, f"{strange:g} among the values", "-1 and +1 (or 0 and 1); cut grey levels at a threshold first"
         )
-    return as_spins(argument, given).astype(np.int8)
+    return as_spins(argument, given, ("examples", "neurons")).astype(np.int8)
 
 
 def _natural_prior(prior: ArrayLike, shape: tuple[int, int]) -> Array:
@@ -302,9 +305,14 @@ def _natural_prior(prior: ArrayLike, shape: tuple[int, int]) -> Array:
         check.refuse("prior", f"shape {mean.shape}", f"one mean, or shape {shape}")
 
 
-def _draws(fields: int | None, hidden_size: int) -> int | None:
+def _samples(how: Equilibrator) -> bool:
+    return isinstance(how, Sweeps) and how.mood == "sample"
+
+
+def _draws(fields: int | None, hidden_size: int, how: Equilibrator) -> int | None:
     if fields is None:
-        return None if hidden_size in _GRID else _DRAWS
+        grid = hidden_size in _GRID and not _samples(how)
+        return None if grid else _CHAINS if _samples(how) else _DRAWS
     if check.count("fields", fields, least=2) % 2:
         check.refuse("fields", fields, "an even number: fields come in opposite pairs")
     return int(fields)

@@ -1,13 +1,16 @@
 r"""Binary synapses: the distribution of $\pm 1$ weights of a restricted Boltzmann machine, given data (Huang 2019).
 
-The machine is $P(\sigma \mid \xi) = \frac1Z e^{b\sigma} \prod_\mu 2\cosh(\beta X_\mu)$ with $X_\mu = \xi^\mu \cdot \sigma/\sqrt N$ (1),
-and the posterior of its weights is approximated by independent ones of mean $\lambda$ that maximise the bound (6)
+The machine is $P(\sigma \mid \xi) = \frac1Z e^{b\sigma} \prod_\mu 2\cosh(\beta X_\mu)$ with
+$X_\mu = \xi^\mu \cdot \sigma/\sqrt N$ (1), and the posterior of its weights is approximated by independent ones of mean
+$\lambda$ that maximise the bound (6)
 
-$$ \mathrm{LB} = -\mathrm{KL}(q_\lambda \| P) + \mathbb{E} \Big[ \sum_{a\mu} \ln 2\cosh \beta X^a_\mu - M \ln Z(\xi) \Big]. $$
+$$ \mathrm{LB} = -\mathrm{KL}(q_\lambda \| P) + \mathbb{E} \Big[ \sum_{a\mu} \ln 2\cosh \beta X^a_\mu - M \ln Z(\xi)
+\Big]. $$
 
 Under $q_\lambda$ the sum $X_\mu$ is nearly normal, with mean $G_\mu = \lambda^\mu \cdot \sigma/\sqrt N$ and variance
 $\Xi_\mu^2 = \frac1N \sum_i (1 - \lambda_{i\mu}^2)$ (8). So ln Z is that of an equivalent machine with weights
-$\beta\lambda/\sqrt N$ and hidden fields $\beta \Xi_\mu z_\mu$, z normal. The E-step is any way of bringing that machine to equilibrium.
+$\beta\lambda/\sqrt N$ and hidden fields $\beta \Xi_\mu z_\mu$, z normal.
+The E-step is any way of bringing that machine to equilibrium.
 
 The paper's measure has $\cosh$ for $2\cosh$; both terms of the bound have the same factor, so it drops out.
 """
@@ -38,14 +41,16 @@ _CHUNK = 12  # 2^12 hidden states at a time
 
 
 class Synapses(eqx.Module):
-    r"""Independent binary weights between N visible and P hidden spins, $q_\lambda(\xi) = \prod_{i\mu} (1 + \lambda_{i\mu} \xi_i^\mu)/2$.
+    r"""Independent binary weights between N visible and P hidden spins.
 
-    They are held by their natural parameter, `natural` = $\tanh^{-1} \lambda$ (N, P), so that $|\lambda| < 1$ without clipping.
-    `bias` (N,) is a field on the visible spins, in units of the temperature; `temperature` is $1/\beta$.
+    $q_\lambda(\xi) = \prod_{i\mu} (1 + \lambda_{i\mu} \xi_i^\mu)/2$ is their law, of mean $\lambda$.
+
+    They are held by their natural parameter, `natural` = $\tanh^{-1} \lambda$ (N, P), so that $|\lambda| < 1$ without
+    clipping. `bias` (N,) is a field on the visible spins, in units of the temperature; `temperature` is $1/\beta$.
 
     >>> synapses = Synapses(jnp.array([[0.5], [-2.0]]))
-    >>> synapses.decoded.ravel().tolist(), synapses.mean.round(3).ravel().tolist()
-    ([1.0, -1.0], [0.4620000123977661, -0.9639999866485596])
+    >>> synapses.decoded.ravel().tolist(), (100 * synapses.mean).astype(int).ravel().tolist()
+    ([1.0, -1.0], [46, -96])
     """
 
     natural: Array = eqx.field(converter=lambda value: jnp.asarray(value, float))
