@@ -78,7 +78,61 @@ def report(out: Path = Path("results"), preset: Preset = "quick") -> int:
     return 0 if held else 1
 
 
-COMMANDS: dict[str, Callable[..., int]] = {"list": list_experiments, "reproduce": reproduce, "report": report}
+def phase_diagram(
+    model: Annotated[Literal["hopfield"], tyro.conf.Positional],
+    sleep: tyro.conf.UseAppendAction[tuple[float, ...]] = (),
+    points: int = 100,
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/phase-diagram"),
+) -> int:
+    """Draw what theory says a large network does at each load and temperature, and keep the numbers.
+
+    Args:
+        model: which network.
+        sleep: sleeping time; give it several times for several diagrams side by side. By default 0, Hebb's rule.
+        points: of the grid along each axis.
+        out: folder for phase-diagram.png and phase-diagram.nc.
+    """
+    from equilibria.commands import hopfield
+    from equilibria.compiled import cache_compilations
+
+    cache_compilations()
+    return hopfield.phase_diagram(sleep or (0.0,), points, out)
+
+
+def recall(
+    patterns: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+    cue: Annotated[Path, tyro.conf.arg(metavar="FILE")],
+    sleep: float = 0.0,
+    temperature: float = 0.0,
+    sweeps: int = 100,
+    seed: int = 0,
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("recalled.png"),
+) -> int:
+    """Store pictures in a Hopfield network and recall one from a cue. The exit code is 1 if none of them is recalled.
+
+    Args:
+        patterns: folder of pictures, all of one size; pixels brighter than half are on.
+        cue: the picture to start from.
+        sleep: sleeping time of the network: 0 is Hebb's rule; pictures that resemble each other need more, up to inf.
+        temperature: of the neurons.
+        sweeps: at most so many updates of every neuron.
+        seed: of the order in which neurons are visited.
+        out: picture of the cue, what it became, and the stored picture closest to that.
+    """
+    from equilibria.commands import hopfield
+    from equilibria.compiled import cache_compilations
+
+    cache_compilations()
+    return hopfield.recall(patterns, cue, sleep, temperature, sweeps, seed, out)
+
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "list": list_experiments,
+    "reproduce": reproduce,
+    "report": report,
+    "phase-diagram": phase_diagram,
+    "recall": recall,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
