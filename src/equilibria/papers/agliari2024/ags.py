@@ -43,14 +43,17 @@ def run(config: Config, progress) -> xr.Dataset:
     heat = np.linspace(0.0, 1.0, 101)
     lines = eq.theory.hopfield_lines(heat)
     named = {name: ("heat", getattr(lines, name)) for name in ("spinodal", "first_order", "almeida_thouless")}
-    return points.assign(
-        **named,
-        theory=(("temperature", "load"), eq.theory.hopfield(load, column).m),
-        curve=(("temperature", "fine"), eq.theory.hopfield(fine, column).m),
-        capacity=("temperature", eq.theory.hopfield_capacity(temperatures)),
-        edge=("temperature", [edge(part) for part in simulated]),
-        glass=("fine", eq.theory.hopfield_glass(fine)),
-    ).assign_coords(fine=fine, heat=heat)
+    return (
+        points.assign(named)
+        .assign(
+            theory=(("temperature", "load"), eq.theory.hopfield(load, column).m),
+            curve=(("temperature", "fine"), eq.theory.hopfield(fine, column).m),
+            capacity=("temperature", eq.theory.hopfield_capacity(temperatures)),
+            edge=("temperature", [edge(part) for part in simulated]),
+            glass=("fine", eq.theory.hopfield_glass(fine)),
+        )
+        .assign_coords(fine=fine, heat=heat)
+    )
 
 
 def plot(dataset: xr.Dataset):

@@ -28,7 +28,7 @@ def deviation(dataset: xr.Dataset, within: float = 0.8) -> float:
     Closer to its end the branch is steep, and a network of finite size falls off it early.
     """
     inside = dataset["load"] <= within * dataset["capacity"]
-    gap = np.abs(dataset["overlap"] - dataset["theory"]).where(inside)
+    gap = abs(dataset["overlap"] - dataset["theory"]).where(inside)
     return float(gap.max())
 
 

@@ -109,7 +109,7 @@ def plot(dataset: xr.Dataset):
 def claims(dataset: xr.Dataset) -> list[Claim]:
     """Quality times quantity decides, and a teacher helps."""
     stored = dataset["theory"] > 0
-    gap = np.abs(dataset["overlap"] - dataset["theory"]).where(stored)
+    gap = abs(dataset["overlap"] - dataset["theory"]).where(stored)
     allowed = 5 * dataset["error"] + 5 / dataset.attrs["size"]
     most = dataset.isel(examples=-1)
     return [

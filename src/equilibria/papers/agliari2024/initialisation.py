@@ -78,7 +78,7 @@ def run(config: Config, progress) -> xr.Dataset:
     )
 
 
-def noise(hidden: int, spins: np.ndarray, labels: np.ndarray, key) -> tuple[np.ndarray, np.ndarray]:
+def noise(hidden: int, spins: np.ndarray, labels: np.ndarray, key) -> tuple[jax.Array, jax.Array]:
     """Weights to images and labels as usual, normal and small."""
     drawn = 0.01 * jax.random.normal(key, (spins.shape[1] + CLASSES, hidden))
     return drawn[: spins.shape[1]], drawn[spins.shape[1] :]
