@@ -28,6 +28,18 @@ def squared_error(state: ArrayLike, target: ArrayLike) -> Array:
     return jnp.sum(jnp.square(jnp.asarray(state) - target), axis=-1) / 2
 
 
+def cross_entropy(state: ArrayLike, target: ArrayLike) -> Array:
+    r"""The cross-entropy of a softmax read-out, $-\sum_i y_i \ln \text{softmax}(s)_i$, of each configuration.
+
+    The output layer holds the logits: linear units, `Gaussian`, are the natural choice. `target` is a probability of each
+    class, or 1 for the right one and 0 for the others.
+
+    >>> cross_entropy(jnp.zeros(4), jnp.array([0.0, 1.0, 0.0, 0.0])).round(4)
+    Array(1.3863, dtype=float32)
+    """
+    return -jnp.sum(jnp.asarray(target) * jax.nn.log_softmax(jnp.asarray(state)), axis=-1)
+
+
 class Clamp(eqx.Module):
     """Hold a layer at `values`, or only its neurons where `mask` is true.
 

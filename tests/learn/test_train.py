@@ -117,8 +117,8 @@ def test_any_optimiser_and_schedule():
 
 def test_learning_rate_and_weights_do_not_compile_again(monkeypatch):
     traces = []
-    original = training.contrast
-    monkeypatch.setattr(training, "contrast", lambda *a, **k: (traces.append(1), original(*a, **k))[1])
+    original = eq.Recipe.step
+    monkeypatch.setattr(eq.Recipe, "step", lambda *a, **k: (traces.append(1), original(*a, **k))[1])
     for seed, rate, steps in ((0, 0.1, 2), (1, 0.3, 5)):
         eq.train(eq.rbm(5, 4, key=seed), DATA, eq.cd(steps), epochs=2, batch_size=20, learning_rate=rate, key=seed)
         # Each call looks once at the report's shape; only the first compiles the step.

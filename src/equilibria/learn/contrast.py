@@ -10,7 +10,8 @@ where nothing is nudged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import equinox as eqx
@@ -21,6 +22,7 @@ from jax import Array
 from equilibria import check
 from equilibria.couplings import Dense
 from equilibria.equilibrators.driver import Equilibrator, Equilibrium, relax, setting
+from equilibria.learn import particles
 from equilibria.learn.devices import spread
 from equilibria.network import Network, State
 from equilibria.world import Clamp, Nudge, squared_error
@@ -34,7 +36,7 @@ class Phase(eqx.Module):
     Parameters: `hold` clamps no data, the "inputs" (all data but the last layer, which is the target) or "all" data.
     `nudge` pulls the target layer towards the data. `start` is where the phase begins: at the "data", at "rest" (the
     mode at zero field), at "random", where the recipe's "chains" or the example's "particles" were left, or at the
-    "base" phase's end.
+    "base" phase's end. `cost` is what the nudge weighs.
     """
 
     how: Equilibrator
@@ -44,31 +46,62 @@ class Phase(eqx.Module):
         default=None, converter=lambda value: value if value is None else jnp.asarray(value, float)
     )
     temperature: Any = eqx.field(default=1.0, converter=lambda value: jnp.asarray(value, float))
+    cost: Callable[[Array, Array], Array] = eqx.field(static=True, default=squared_error)
 
     def world(self, data: Mapping[str, Array], target: str) -> list[Clamp | Nudge]:
         """What is imposed on the network when these data are shown."""
         shown = {"none": [], "inputs": [name for name in data if name != target], "all": list(data)}[self.hold]
         clamps = [Clamp(name, data[name]) for name in shown]
-        return clamps if self.nudge is None else [*clamps, Nudge(target, data[target], self.nudge)]
+        return clamps if self.nudge is None else [*clamps, Nudge(target, data[target], self.nudge, self.cost)]
 
 
-class Recipe(eqx.Module):
+class Rule(eqx.Module):
+    """What training needs of a learning rule: where it begins, and what a step finds.
+
+    With `watch_changes` the history gets the relative change of each coupling in a step, |dW| / |W|.
+    """
+
+    # Not annotated: a field of the same name in a rule keeps its own place among that rule's fields.
+    watch_changes = False
+    chains = None
+
+    @abstractmethod
+    def begin(self, network: Network, data: Mapping[str, Array], batch_size: int, key: Array) -> dict[str, Any]:
+        """What the rule keeps from step to step."""
+
+    @abstractmethod
+    def step(
+        self,
+        network: Network,
+        data: Mapping[str, Array],
+        *,
+        memory: Mapping[str, Any] | None = None,
+        index: Array | None = None,
+        key: Array,
+    ) -> Contrast:
+        """The gradient on a batch; arguments are those of `contrast`."""
+
+
+class Recipe(Rule):
     """A learning rule: the contrast of a plus and a minus phase.
 
     `base`, if there is one, runs first; `minus=None` takes the base's equilibrium itself. `chains` is how many
     persistent chains the phases that start there have (as many as examples in a batch, by default). `random_sign` flips
     the sign of the nudges at random from step to step. `about_means` takes the couplings' gradient about the means of
-    both ends (`centered`); `l1` and `l2` add the penalties l1 |W| + l2 W^2 / 2 on every coupling.
+    both ends (`centered`); `l1` and `l2` add the penalties l1 |W| + l2 W^2 / 2 on every coupling. `precision` is the type
+    in which particles are kept.
     """
 
     plus: Phase
     minus: Phase | None
     base: Phase | None = None
-    chains: int | None = eqx.field(static=True, default=None)
+    chains: int | None = eqx.field(static=True, default=None)  # type: ignore[misc]
     random_sign: bool = eqx.field(static=True, default=False)
     about_means: bool = eqx.field(static=True, default=False)
     l1: Any = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
     l2: Any = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
+    precision: str = eqx.field(static=True, default="float32")
+    watch_changes: bool = eqx.field(static=True, default=False)  # type: ignore[misc]
 
     def __check_init__(self):
         if self.minus is None and self.base is None:
@@ -83,6 +116,7 @@ class Recipe(eqx.Module):
 
     def begin(self, network: Network, data: Mapping[str, Array], batch_size: int, key: Array) -> dict[str, Any]:
         """What the recipe keeps from step to step: persistent chains and what carries them, or a particle for every example."""
+        particles.check_nudges(network, self.phases, target_layer(network, data), both=self.random_sign)
         starts: set[str] = {phase.start for phase in self.phases}
         memory: dict[str, Any] = {}
         if "chains" in starts:
@@ -92,8 +126,14 @@ class Recipe(eqx.Module):
         if "particles" in starts:
             examples = len(next(iter(data.values())))
             moving = [name for name in network.names if name not in data or name == target_layer(network, data)]
-            memory["particles"] = _at_rest(network, (examples,), moving)
+            particles.check_room(network, moving, examples, self.precision)
+            memory["particles"] = {
+                name: layer.astype(self.precision) for name, layer in _at_rest(network, (examples,), moving).items()
+            }
         return memory
+
+    def step(self, network, data, *, memory=None, index=None, key):
+        return contrast(network, self, data, memory=memory, index=index, key=key)
 
 
 def target_layer(network: Network, data: Mapping[str, Array]) -> str:
@@ -107,6 +147,11 @@ def _drawn(network: Network, batch: tuple[int, ...], key: Array) -> State:
         layer.name: jnp.asarray(layer.unit.sample(here, jnp.zeros((*batch, layer.size))), float)
         for layer, here in zip(network.layers, keys, strict=True)
     }
+
+
+def starting_at_rest(network: Network, batch: tuple[int, ...]) -> State:
+    """Every layer at its mode in zero field."""
+    return _at_rest(network, batch, list(network.names))
 
 
 def _at_rest(network: Network, batch: tuple[int, ...], names: list[str]) -> State:
@@ -156,7 +201,9 @@ def contrast(
             "rest": {},
             "random": {},
             "chains": memory.get("chains"),
-            "particles": {name: layer[index] for name, layer in memory.get("particles", {}).items()},
+            "particles": {
+                name: jnp.asarray(layer[index], float) for name, layer in memory.get("particles", {}).items()
+            },
             "base": base.state if base is not None else None,
         }
         return {**rest, **drawn, **sources[phase.start]}
@@ -190,17 +237,19 @@ def contrast(
     if recipe.about_means:
         gradient = centered(gradient, jax.tree.map(lambda first, second: -(first + second) / 2, pushed, pulled))
     gradient = _penalised(gradient, network, recipe)
-    for phase, end in ((recipe.base, base), (plus_phase, plus), (minus_phase, minus)):
+    for phase, end in ((recipe.base, base), (plus_phase, plus), (recipe.minus and minus_phase, minus)):
         if phase is not None and phase.start == "chains":
             memory["chains"], memory["carried"] = end.state, end.memory
         if phase is not None and phase.start == "particles":
             stored = memory["particles"]
-            memory["particles"] = {name: stored[name].at[index].set(end.state[name]) for name in stored}
+            memory["particles"] = {
+                name: stored[name].at[index].set(end.state[name].astype(stored[name].dtype)) for name in stored
+            }
     report = {"contrast": value, **_unsettled({"base": base, "plus": plus, "minus": minus})}
     if minus_phase is not None and minus.memory is not None:
         report |= minus_phase.how.watched(minus.memory)
     if base is not None:
-        report |= _errors(base.state[target], data[target])
+        report |= errors(recipe.plus.cost, base.state[target], data[target])
     return Contrast(gradient, memory, report)
 
 
@@ -259,7 +308,7 @@ def _unsettled(ends: Mapping[str, Equilibrium | None]) -> dict[str, Array]:
     }
 
 
-def _errors(prediction: Array, target: Array) -> dict[str, Array]:
-    """The squared error of a prediction, and how often its largest component is the wrong one."""
+def errors(cost: Callable[[Array, Array], Array], prediction: Array, target: Array) -> dict[str, Array]:
+    """The cost of a prediction, and how often its largest component is the wrong one."""
     wrong = jnp.argmax(prediction, axis=-1) != jnp.argmax(target, axis=-1)
-    return {"cost": jnp.mean(squared_error(prediction, target)), "error": jnp.mean(wrong)}
+    return {"cost": jnp.mean(cost(prediction, target)), "error": jnp.mean(wrong)}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
+
+from jax import Array
 
 from equilibria import check
 from equilibria.equilibrators.driver import Equilibrator
@@ -11,6 +14,7 @@ from equilibria.equilibrators.message import MeanField
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.equilibrators.temper import Tempered
 from equilibria.learn.contrast import Phase, Recipe, Start
+from equilibria.world import squared_error
 
 
 def cd(steps: int, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
@@ -126,13 +130,17 @@ def equilibrium_propagation(
     nudged: Equilibrator | None = None,
     centered: bool = True,
     random_sign: bool = False,
-    particles: bool = False,
+    particles: bool | str = False,
+    cost: Callable[[Array, Array], Array] = squared_error,
+    watch_changes: bool = False,
 ) -> Recipe:
     """Equilibrium propagation (Scellier and Bengio, equation 11): the output nudged, against the output free.
 
     Parameters: `nudge` is their xi; `centered` contrasts +nudge with -nudge instead of with the free phase, which cancels
     the first-order error; `random_sign` flips the sign at random instead, as in the paper. `free` and `nudged` say how each
-    phase comes to rest: block descent of 20 and 6 sweeps by default. `particles` starts each example where it was left.
+    phase comes to rest: block descent of 20 and 6 sweeps by default. `particles` starts each example where it was left;
+    "float16" keeps them in half precision. `cost` is what the output is nudged to lower: `squared_error` or any other, such as
+    `cross_entropy` for a softmax read-out. `watch_changes` puts |dW| / |W| of each coupling into the history.
 
     >>> equilibrium_propagation(nudge=0.5).minus.nudge
     Array(-0.5, dtype=float32)
@@ -142,15 +150,17 @@ def equilibrium_propagation(
         check.refuse("nudge", nudge, "a number other than zero")
     nudged = nudged or Sweeps(6, mood="mode")
     return Recipe(
-        plus=Phase(nudged, hold="inputs", start="base", nudge=nudge),
-        minus=Phase(nudged, hold="inputs", start="base", nudge=-nudge) if centered else None,
+        plus=Phase(nudged, hold="inputs", start="base", nudge=nudge, cost=cost),
+        minus=Phase(nudged, hold="inputs", start="base", nudge=-nudge, cost=cost) if centered else None,
         base=_free(free, particles),
         random_sign=random_sign,
+        precision=_precision(particles),
+        watch_changes=watch_changes,
     )
 
 
 def contrastive_hebbian(
-    *, free: Equilibrator | None = None, clamped: Equilibrator | None = None, particles: bool = False
+    *, free: Equilibrator | None = None, clamped: Equilibrator | None = None, particles: bool | str = False
 ) -> Recipe:
     """Contrastive Hebbian learning (Movellan 1990): the output clamped to its target, against the output free.
 
@@ -158,8 +168,14 @@ def contrastive_hebbian(
     'all'
     """
     clamped = clamped or Sweeps(20, mood="mode")
-    return Recipe(plus=Phase(clamped, hold="all", start="base"), minus=None, base=_free(free, particles))
+    plus = Phase(clamped, hold="all", start="base")
+    return Recipe(plus, minus=None, base=_free(free, particles), precision=_precision(particles))
 
 
-def _free(free: Equilibrator | None, particles: bool) -> Phase:
+def _precision(particles: bool | str) -> str:
+    kinds = (False, True, "float32", "float16", "bfloat16")
+    return "float32" if isinstance(check.choice("particles", particles, kinds), bool) else str(particles)
+
+
+def _free(free: Equilibrator | None, particles: bool | str) -> Phase:
     return Phase(free or Sweeps(20, mood="mode"), hold="inputs", start="particles" if particles else "rest")

@@ -23,8 +23,9 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import archive, check, store
-from equilibria.learn.contrast import Recipe, contrast
+from equilibria.learn.contrast import Rule
 from equilibria.learn.devices import Devices, arranged, spread
+from equilibria.learn.rates import relative_changes
 from equilibria.network import Network, State
 from equilibria.progress import progress
 from equilibria.random import as_key
@@ -62,7 +63,7 @@ class _Carry(eqx.Module):
 def train(
     network: Network,
     data: Mapping[str, ArrayLike] | tuple[ArrayLike, ArrayLike] | ArrayLike,
-    recipe: Recipe,
+    recipe: Rule,
     *,
     epochs: int,
     batch_size: int = 100,
@@ -146,13 +147,16 @@ def train(
 class Advance(eqx.Module):
     """The compiled part: from the step in the carry to another, over batches drawn by epoch and step."""
 
-    recipe: Recipe
+    recipe: Rule
     transform: optax.GradientTransformation = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
 
-    @eqx.filter_jit
     def __call__(self, carry: _Carry, data: State, until: Array, key: Array) -> tuple[_Carry, Array]:
-        """The carry at step `until`, and whether its network is still finite."""
+        """The carry at step `until`, and whether its network is still finite; the memory given is used up."""
+        return _advanced((self, eqx.tree_at(lambda c: c.memory, carry, None), data, until, key), carry.memory)
+
+    def run(self, carry: _Carry, data: State, until: Array, key: Array) -> tuple[_Carry, Array]:
+        """The same inside compiled code."""
         examples = len(next(iter(data.values())))
         per_epoch = examples // self.batch_size
         moving, still = eqx.partition(carry, eqx.is_array)
@@ -174,13 +178,22 @@ class Advance(eqx.Module):
 
     def _step(self, carry: _Carry, batch: State, index: Array, key: Array) -> _Carry:
         here = jax.random.fold_in(key, carry.step)
-        found = contrast(carry.network, self.recipe, batch, memory=carry.memory, index=index, key=here)
+        found = self.recipe.step(carry.network, batch, memory=carry.memory, index=index, key=here)
         learned = trainable(carry.network)
         parameters, gradient = eqx.filter(carry.network, learned), eqx.filter(found.gradient, learned)
         updates, state = self.transform.update(gradient, carry.optimiser, parameters)
-        totals = jax.tree.map(jnp.add, carry.totals, found.report)
+        watched = {"change": relative_changes(parameters, updates)} if self.recipe.watch_changes else {}
+        totals = jax.tree.map(jnp.add, carry.totals, found.report | watched)
         network = eqx.apply_updates(carry.network, updates)
         return arranged(_Carry(carry.step + 1, network, state, found.memory, totals, carry.counted + 1))
+
+
+# The memory is given away, so that particles, one for each example, are not copied with every chunk.
+@eqx.filter_jit(donate="all-except-first")
+def _advanced(fixed: tuple, memory: dict[str, Any]) -> tuple[_Carry, Array]:
+    advance, carry, data, until, key = fixed
+    carry = eqx.tree_at(lambda c: c.memory, carry, memory, is_leaf=lambda leaf: leaf is None)
+    return advance.run(carry, data, until, key)
 
 
 def trainable(network: Network) -> Network:
@@ -264,13 +277,14 @@ def _default_records(total: int, per_epoch: int) -> list[int]:
     return [*powers, *range(per_epoch, total + 1, per_epoch)]
 
 
-def _no_totals(network: Network, recipe: Recipe, data: State) -> dict[str, Array]:
+def _no_totals(network: Network, recipe: Rule, data: State) -> dict[str, Array]:
     """Zeros in the shape of the recipe's report."""
     batch = {name: jnp.zeros((1, layer.shape[-1])) for name, layer in data.items()}
 
     def report(key):
         memory = recipe.begin(network, batch, 1, key)
-        return contrast(network, recipe, batch, memory=memory, index=jnp.zeros(1, int), key=key).report
+        found = recipe.step(network, batch, memory=memory, index=jnp.zeros(1, int), key=key).report
+        return found | ({"change": jnp.zeros(len(network.couplings))} if recipe.watch_changes else {})
 
     return _zeroed(eqx.filter_eval_shape(report, jax.random.key(0)))
 

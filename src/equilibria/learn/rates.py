@@ -1,0 +1,142 @@
+r"""How fast each coupling learns, and where learning starts: rates by coupling, equal relative changes, spectral scaling.
+
+Scellier and Bengio (section 5.2) choose a rate for every coupling so that $\|\Delta W_k\| / \|W_k\|$ is about the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from equilibria import check
+from equilibria.couplings import Dense
+from equilibria.network import Network
+
+
+def scale_by_coupling(factors: Sequence[float]) -> optax.GradientTransformation:
+    """Multiply the change of each coupling by its own factor, and that of a layer's bias by that of the coupling into it.
+
+    `factors` has one number for each coupling, in the network's order. Chain it with any optimiser:
+
+    >>> import equilibria as eq
+    >>> rates = optax.chain(optax.sgd(1.0), scale_by_coupling([0.1, 0.05]))
+    >>> data = np.eye(4), np.eye(4)[:, :2]
+    >>> run = eq.train(eq.layered((4, 3, 2), key=0), data, eq.equilibrium_propagation(), epochs=1, optimiser=rates, key=1)
+    >>> run.history.sizes["step"]
+    1
+    """
+    factors = [check.number("factors", factor, least=0.0) for factor in factors]
+
+    def update(updates, state, parameters=None):
+        return by_coupling(updates, factors), state
+
+    return optax.GradientTransformation(lambda parameters: optax.EmptyState(), update)
+
+
+class Equalised(NamedTuple):
+    """What `equalised` keeps: how often it was called, and a running mean of the norm of each coupling's gradient."""
+
+    count: Array
+    norms: Array
+
+
+def equalised(change: float = 1e-3, *, memory: float = 0.99) -> optax.GradientTransformation:
+    r"""Gradient descent in which every coupling changes by the same fraction of itself, on average.
+
+    $$ \Delta W_k = - \text{change} \cdot \|W_k\| \, g_k / \overline{\|g_k\|} $$
+
+    with the mean taken over about 1 / (1 - `memory`) steps: the automatic choice of the rates that the paper makes by hand.
+    A layer's bias learns at the rate of the coupling into it. As learning ends, the gradient gets smaller and this does not:
+    let `change` fall with an optax schedule, `optax.chain(equalised(1.0), optax.scale_by_schedule(schedule))`.
+
+    >>> equalised(1e-3).init(None).norms
+    Traceback (most recent call last):
+    AttributeError: ...
+    """
+    check.number("change", change, above=0.0)
+    check.number("memory", memory, least=0.0, most=0.9999)
+
+    def init(parameters):
+        return Equalised(jnp.zeros((), int), jnp.zeros(len(parameters.couplings)))
+
+    def update(updates, state, parameters):
+        count = state.count + 1
+        norms = memory * state.norms + (1 - memory) * coupling_norms(updates)
+        typical = norms / (1 - memory**count)
+        rates = -change * coupling_norms(parameters) / jnp.maximum(typical, jnp.finfo(jnp.float32).tiny)
+        return by_coupling(updates, rates), Equalised(count, norms)
+
+    return optax.GradientTransformation(init, update)
+
+
+def by_coupling(tree: Network, factors: Sequence[float] | Array) -> Network:
+    """A tree in the shape of a network, each coupling and the bias it drives multiplied by its factor."""
+    if len(factors) != len(tree.couplings):
+        check.refuse("factors", f"{len(factors)} numbers", f"one for each of the {len(tree.couplings)} couplings")
+    couplings = [
+        jax.tree.map(lambda leaf, factor=factor: factor * leaf, coupling)
+        for coupling, factor in zip(tree.couplings, factors, strict=True)
+    ]
+    biases = [factors[_into(tree, layer.name)] * layer.bias for layer in tree.layers]
+    tree = eqx.tree_at(lambda net: net.couplings, tree, tuple(couplings))
+    return eqx.tree_at(lambda net: [layer.bias for layer in net.layers], tree, biases)
+
+
+def _into(network: Network, name: str) -> int:
+    """The number of the first coupling whose second end is this layer; else of the first that touches it."""
+    ends = [coupling.ends for coupling in network.couplings]
+    second = [index for index, pair in enumerate(ends) if pair[1] == name]
+    return (second or [index for index, pair in enumerate(ends) if name in pair] or [0])[0]
+
+
+def coupling_norms(tree: Network) -> Array:
+    """The Euclidean norm of each coupling's parameters."""
+    return jnp.stack([optax.tree_utils.tree_norm(coupling) for coupling in tree.couplings])
+
+
+def relative_changes(parameters: Network, updates: Network) -> Array:
+    r"""$\|\Delta W_k\| / \|W_k\|$ of each coupling; zero for a coupling of zeros.
+
+    >>> import equilibria as eq
+    >>> net = eq.layered((4, 3, 2), key=0)
+    >>> relative_changes(net, jax.tree.map(lambda leaf: 0.5 * leaf, net))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    return coupling_norms(updates) / jnp.maximum(coupling_norms(parameters), jnp.finfo(jnp.float32).tiny)
+
+
+def spectrally_scaled(network: Network, norms: float | Sequence[float] = 1.0) -> Network:
+    r"""The network with each dense coupling scaled to this largest singular value, one for all or one for each.
+
+    Where it starts decides whether a network learns. With clipped units the free energy $\frac12 s^2 - \frac12 s^T J s$ has one
+    minimum while the largest eigenvalue of J is below one, and the chain of couplings with singular values $\sigma$ has at
+    most $2\sigma$; beyond, hidden units sit at 0 or 1 in one of many minima, as spins below their critical temperature do, and
+    neither a nudge nor its gradient gets through. Glorot's weights have $\sigma \approx 2$ between layers of equal size.
+
+    >>> import equilibria as eq
+    >>> net = spectrally_scaled(eq.layered((50, 40, 10), key=0), [1.5, 0.5])
+    >>> [round(float(np.linalg.norm(coupling.weights, 2)), 3) for coupling in net.couplings]
+    [1.5, 0.5]
+    """
+    wanted = [norms] * len(network.couplings) if np.ndim(norms) == 0 else list(norms)
+    if len(wanted) != len(network.couplings):
+        check.refuse("norms", f"{len(wanted)} numbers", f"one, or one for each of {len(network.couplings)} couplings")
+    couplings = [
+        _scaled(coupling, check.number("norms", norm, least=0.0))
+        for coupling, norm in zip(network.couplings, wanted, strict=True)
+    ]
+    return Network(network.layers, couplings)
+
+
+def _scaled(coupling, norm: float):
+    if not isinstance(coupling, Dense):
+        check.refuse("network", f"a {type(coupling).__name__} coupling", "Dense couplings")
+    largest = float(np.linalg.norm(np.asarray(coupling.weights), 2))
+    return coupling if largest == 0 else Dense(coupling.ends, coupling.weights * (norm / largest))
