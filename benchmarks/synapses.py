@@ -134,7 +134,7 @@ def wide() -> None:
     rng = np.random.default_rng(0)
     data = jnp.asarray(rng.choice([-1.0, 1.0], (2000, 784)), float)
     synapses = syn.Synapses(0.3 * rng.standard_normal((784, 100)))
-    fields, key = syn.antithetic(100, 64, jax.random.key(0)), jax.random.key(0)
+    fields, key = syn.antithetic(100, 32, jax.random.key(0)), jax.random.key(0)
     rivals = {
         name: lambda name=name: _gradient(E_STEPS[name], synapses, data, fields, key).block_until_ready()
         for name in ("cavity", "response")
@@ -142,7 +142,7 @@ def wide() -> None:
     seconds = race(rivals, rounds=3)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     for name, values in seconds.items():
-        print(f"N = 784, P = 100, M = 2000, 64 fields, {name:9} {np.median(values):6.3f} s a step")
+        print(f"N = 784, P = 100, M = 2000, 32 fields, {name:9} {np.median(values):6.3f} s a step")
     print(f"peak memory of the process {memory:.2f} GB")
 
 

@@ -12,6 +12,9 @@ from .archive import save_network as save_network
 from .citations import cite as cite
 from .couplings import Dense as Dense
 from .couplings import Factored as Factored
+from .equilibrators.cavity import Bethe as Bethe
+from .equilibrators.cavity import Cavity as Cavity
+from .equilibrators.cavity import bethe_log_partition as bethe_log_partition
 from .equilibrators.driver import Equilibrator as Equilibrator
 from .equilibrators.driver import Equilibrium as Equilibrium
 from .equilibrators.driver import equilibrate as equilibrate
@@ -40,6 +43,11 @@ from .learn.recipes import tap as tap
 from .learn.recipes import tempered as tempered
 from .learn.stdp import stdp as stdp
 from .learn.stochastic import Stochastic as Stochastic
+from .learn.synapse_file import load_synapses as load_synapses
+from .learn.synapse_file import save_synapses as save_synapses
+from .learn.synapse_training import SynapseRun as SynapseRun
+from .learn.synapse_training import learn_synapses as learn_synapses
+from .learn.synapses import Synapses as Synapses
 from .learn.train import Diverged as Diverged
 from .learn.train import Run as Run
 from .learn.train import train as train
@@ -51,6 +59,8 @@ from .measure.likelihood import label_probabilities as label_probabilities
 from .measure.likelihood import log_likelihood as log_likelihood
 from .measure.likelihood import log_partition as log_partition
 from .measure.likelihood import pseudo_likelihood as pseudo_likelihood
+from .measure.matching import Match as Match
+from .measure.matching import match_fields as match_fields
 from .measure.overlaps import overlap as overlap
 from .measure.overlaps import replica_overlap as replica_overlap
 from .measure.retrieval import Retrieval as Retrieval

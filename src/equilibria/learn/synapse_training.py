@@ -55,8 +55,9 @@ MOST_EXACT = 20  # hidden units: 2^20 states
 _EXACT_BY_DEFAULT = 12
 _GRID = {1: 13, 2: 9, 3: 7}  # points in each dimension of the fields, by number of hidden units
 _NODES = 13  # of the data's average, which is over one dimension
-_DRAWS = 64
+_DRAWS = 32
 _CHAINS = 500  # fields for sampling, whose noise is that of the chains
+_ROWS = 64
 _WIDTH = 0.1  # of the natural parameters at the start
 # The learning rate lives in the optimiser's state, so that another rate does not compile again.
 _MOMENTUM = optax.inject_hyperparams(optax.sgd, static_args="momentum")(learning_rate=0.03, momentum=0.9)
@@ -100,7 +101,7 @@ def learn_synapses(
     default for up to 12 hidden units), "cavity" (the paper's message passing), "response" (with linear response; the
     default beyond), "gibbs" (persistent chains), or any equilibrator. `temperature` is $1/\beta$, `prior` the mean m of
     each weight's prior. `fields` is how many Gaussian fields the equivalent machine is averaged over, in opposite pairs
-    drawn anew each step: by default 64, or a fixed grid for up to 3 hidden units; for "gibbs" 500 that stay, with two
+    drawn anew each step: by default 32, or a fixed grid for up to 3 hidden units; for "gibbs" 500 that stay, with two
     chains each. `batch_size` examples are drawn for each step, all by default. `learning_rate` (0.03, with momentum 0.9)
     multiplies the gradient of the whole bound, which grows with M: more data than 5 N want a smaller one; an optax
     `optimiser` may take its place. `learn_bias` learns fields on the visible spins too. `start` goes on from other
@@ -113,7 +114,7 @@ def learn_synapses(
     >>> run.synapses.decoded.shape, run.history.sizes["step"]
     ((10, 2), 21)
     """
-    several, spins, present = _stacked(data)
+    several, spins, present = _stacked(data, fill=batch_size is None)
     shape = spins.shape[-1], check.count("hidden_size", hidden_size)
     steps, every = check.count("steps", steps), check.count("every", every)
     check.count("checkpoint_every", checkpoint_every)
@@ -266,14 +267,20 @@ def _advance(learner: _Learner, carry: _Carry, data: Array, present: Array, keys
     return carry, report
 
 
-def _stacked(data: ArrayLike | Sequence[ArrayLike]) -> tuple[bool, Array, Array]:
-    """Whether there are several data sets; the data sets filled up to one size (sets, M, N); which examples are real."""
+def _stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, Array, Array]:
+    """Whether there are several data sets; the data sets (sets, M, N); and which of their examples are real.
+
+    Data sets are filled up to the size of the largest and, with `fill`, to a multiple of 64: sizes that are alike share one
+    compiled step.
+    """
     several = np.ndim(data[0]) == 2 if isinstance(data, (list, tuple)) and data else np.ndim(data) == 3
     sets = [as_data("data", one) for one in data] if several else [as_data("data", data)]
     sizes = {one.shape[1] for one in sets}
     if len(sizes) > 1:
         check.refuse("data", f"data sets of {sorted(sizes)} neurons", "one number of neurons")
     longest = max(map(len, sets))
+    if fill:
+        longest = -(-longest // _ROWS) * _ROWS
     filled = np.stack([np.pad(one, ((0, longest - len(one)), (0, 0))) for one in sets])
     present = np.stack([np.arange(longest) < len(one) for one in sets])
     return several, jnp.asarray(filled), jnp.asarray(present, float)

@@ -25,6 +25,17 @@ INDEX: dict[str, str] = {
     "agliari2024/equivalence": "Hopfield network and restricted Boltzmann machine: one law",
     "agliari2024/initialisation": "Hopfield initialisation of a Boltzmann machine that classifies",
     "agliari2024/complexity": "Complexity of datasets: overlaps of examples and of replicas",
+    "huang2019/fig2a": "Binary synapses: learning two planted receptive fields",
+    "huang2019/fig2b": "Binary synapses: learning three planted receptive fields",
+    "huang2019/fig3a": "Binary synapses: overlap against data density, and the thresholds",
+    "huang2019/fig3b": "Binary synapses: learning handwritten digits with four hidden neurons",
+    "huang2019/fig_esteps": "Binary synapses: the E-steps side by side",
+    "huang2019/mnist_wide": "Binary synapses: hundreds of hidden neurons on handwritten digits",
+    "scellier2017/theorem": "The gradient from two phases, and what nudging does to the cost",
+    "scellier2017/stdp": "Spike-timing dependent plasticity adds up to the contrast of two phases",
+    "scellier2017/stochastic": "The stochastic framework: responses of expectations, sampled and exact",
+    "scellier2017/comparison": "Equilibrium propagation beside its relatives: gradients and learning",
+    "scellier2017/table2": "MNIST by equilibrium propagation with one, two and three hidden layers",
 }
 
 

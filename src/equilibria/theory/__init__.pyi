@@ -26,3 +26,5 @@ from .spectral import marchenko_pastur as marchenko_pastur
 from .spectral import marchenko_pastur_edges as marchenko_pastur_edges
 from .spectral import marchenko_pastur_fit as marchenko_pastur_fit
 from .spectral import projected_dynamics as projected_dynamics
+from .synapses import synapse_spike as synapse_spike
+from .synapses import synapse_threshold as synapse_threshold

@@ -1,0 +1,1 @@
+"""Huang 2019: a variational principle for the synapses of a restricted Boltzmann machine."""

@@ -1,0 +1,82 @@
+"""Learning trajectories with two hidden neurons, with and without correlation, the receptive fields swapped on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from equilibria import plots
+from equilibria.papers.claims import Claim
+from equilibria.papers.frame import Experiment
+from equilibria.papers.huang2019.common import permuted_run, plant, recovery, saturation, symmetry_broken
+
+
+@dataclass(frozen=True)
+class Config:
+    """The paper's setting; ten instances are learned side by side, where the paper shows one."""
+
+    size: int = 100
+    examples: int = 500
+    correlations: tuple[float, ...] = (0.0, 0.3)
+    instances: int = 10
+    steps: int = 200
+    permute_at: int = 50
+    seed: int = 0
+
+
+def run(config: Config, progress) -> xr.Dataset:
+    """For each correlation, learning with the exact E-step from one start for each instance."""
+    runs = []
+    for correlation in progress(config.correlations, "fig2a", "correlation"):
+        planted = plant(config.instances, 2, config.size, config.examples, correlation, config.seed)
+        runs.append(permuted_run(planted, 2, config.steps, config.permute_at, config.seed))
+    dataset = xr.concat(runs, "correlation").assign_coords(correlation=list(config.correlations))
+    return dataset.assign_attrs(size=config.size, permute_at=config.permute_at)
+
+
+def plot(dataset: xr.Dataset) -> Figure:
+    """Overlaps of the first instance as lines, of the others faintly; the divergence of all below."""
+    figure, axes = plots.panels(2, size=(4.6, 3.3))
+    for index, correlation in enumerate(dataset["correlation"].values):
+        here = dataset.sel(correlation=correlation)
+        for unit, dash in zip(here["unit"].values if "unit" in here.coords else range(2), ("-", "--"), strict=True):
+            colour = plots.PALETTE[index]
+            axes[0].plot(here["step"], here["overlap"].isel(unit=unit, instance=0), dash, color=colour,
+                         label=rf"$Q^{unit + 1}$, $q = {correlation:g}$")  # fmt: skip
+        divergence = here["divergence"] / (2 * dataset.attrs["size"] * np.log(2))
+        axes[1].plot(here["step"], divergence, color=plots.PALETTE[index], alpha=0.25, linewidth=0.8)
+        axes[1].plot(
+            here["step"], divergence.mean("instance"), color=plots.PALETTE[index], label=f"$q = {correlation:g}$"
+        )
+    axes[0].axvline(dataset.attrs["permute_at"], color="0.6", linewidth=0.8)
+    axes[0].set(
+        xlabel="learning step", ylabel="overlap with the planted field", title="Fields swapped at the grey line"
+    )
+    axes[1].set(xlabel="learning step", ylabel=r"KL divergence / $NP \ln 2$", title="Ten instances and their mean")
+    for panel in axes:
+        panel.legend()
+    return figure
+
+
+def claims(dataset: xr.Dataset) -> list[Claim]:
+    """What Section IV says of Fig. 2 (a)."""
+    found = []
+    for correlation in dataset["correlation"].values:
+        here, case, source = dataset.sel(correlation=correlation), f"P = 2, q = {correlation:g}", "Fig. 2 (a)"
+        found.append(recovery(here["matched"].values, case, source))
+        found += saturation(here["divergence"].values, 2 * int(dataset.attrs["size"]), case, source)
+        found.append(symmetry_broken(here["overlap"], int(dataset.attrs["permute_at"]), case))
+    return found
+
+
+experiment = Experiment(
+    id="huang2019/fig2a",
+    title="Binary synapses: learning two planted receptive fields",
+    presets={"quick": Config(), "full": Config(instances=50, steps=400)},
+    run=run,
+    plot=plot,
+    claims=claims,
+)
