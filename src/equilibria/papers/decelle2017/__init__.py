@@ -1,0 +1,1 @@
+"""A. Decelle, G. Fissore and C. Furtlehner, "Spectral dynamics of learning restricted Boltzmann machines", EPL 2017."""
