@@ -126,12 +126,129 @@ def recall(
     return hopfield.recall(patterns, cue, sleep, temperature, sweeps, seed, out)
 
 
+def train(
+    kind: Annotated[Literal["rbm"], tyro.conf.Positional],
+    data: Annotated[Path, tyro.conf.arg(metavar="FILE")],
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+    hidden: int = 100,
+    recipe: Literal["cd", "pcd", "rdm", "tempered", "mean_field", "tap"] = "pcd",
+    steps: int = 1,
+    epochs: int = 10,
+    batch_size: int = 100,
+    chains: int | None = None,
+    learning_rate: float = 0.05,
+    final_rate: float = 0.1,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    visible_units: Literal["binary", "spin", "gaussian"] = "binary",
+    hidden_units: Literal["binary", "spin", "gaussian"] = "binary",
+    array: str | None = None,
+    seed: int = 0,
+    resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+) -> int:
+    """Train a restricted Boltzmann machine on a table of your own.
+
+    Args:
+        kind: what to train.
+        data: .npy, .npz, .csv or .h5 file of shape (examples, features); for binary units 0 and 1, or between.
+        out: folder for checkpoints, history.nc and pictures of samples, filters and the learning curve.
+        hidden: number of hidden neurons.
+        recipe: how the free phase is reached.
+        steps: sweeps (or rounds) of the free phase in each update.
+        epochs: passes through the data.
+        batch_size: examples in an update.
+        chains: persistent chains; as many as examples in a batch by default.
+        learning_rate: at the start; it falls linearly.
+        final_rate: what it falls to, as a fraction.
+        l1: penalty on the size of the couplings.
+        l2: penalty on their squares.
+        visible_units: kind of the features.
+        hidden_units: kind of the hidden neurons.
+        array: name of the array, for files with several.
+        seed: of every random number.
+        resume: go on with the run in the folder.
+    """
+    from equilibria.commands import rbm
+    from equilibria.compiled import cache_compilations
+
+    cache_compilations()
+    options = {
+        "recipe": recipe,
+        "steps": steps,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "chains": chains,
+        "learning_rate": learning_rate,
+        "final_rate": final_rate,
+        "l1": l1,
+        "l2": l2,
+        "seed": seed,
+        "resume": resume,
+    }
+    return rbm.train(data, out, array, hidden, (visible_units, hidden_units), options)
+
+
+def sample(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    count: int = 64,
+    sweeps: int = 1000,
+    temperature: float = 1.0,
+    seed: int = 0,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
+) -> int:
+    """Draw from a trained machine.
+
+    Args:
+        run: folder of the run.
+        count: number of draws.
+        sweeps: sweeps before each draw.
+        temperature: of the neurons.
+        seed: of every random number.
+        out: .npy file for the draws, with a picture beside it. By default samples.npy in the run's folder.
+    """
+    from equilibria.commands import rbm
+    from equilibria.compiled import cache_compilations
+
+    cache_compilations()
+    return rbm.sample(run, count, sweeps, temperature, seed, out)
+
+
+def evaluate(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    data: Annotated[Path, tyro.conf.arg(metavar="FILE")],
+    method: Literal["auto", "exact", "ais", "bethe"] = "auto",
+    steps: int = 14_500,
+    chains: int = 100,
+    array: str | None = None,
+    seed: int = 0,
+) -> int:
+    """The log-likelihood of data under a trained machine, with its error.
+
+    Args:
+        run: folder of the run.
+        data: .npy, .npz, .csv or .h5 file of shape (examples, features).
+        method: auto is exact for up to 20 neurons on the smaller side, else annealed importance sampling.
+        steps: temperatures of the annealing.
+        chains: chains of the annealing.
+        array: name of the array, for files with several.
+        seed: of every random number.
+    """
+    from equilibria.commands import rbm
+    from equilibria.compiled import cache_compilations
+
+    cache_compilations()
+    return rbm.evaluate(run, data, array, method, steps, chains, seed)
+
+
 COMMANDS: dict[str, Callable[..., int]] = {
     "list": list_experiments,
     "reproduce": reproduce,
     "report": report,
     "phase-diagram": phase_diagram,
     "recall": recall,
+    "train": train,
+    "sample": sample,
+    "evaluate": evaluate,
 }
 
 

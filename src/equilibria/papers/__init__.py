@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 # "paper/figure" is papers/paper/figure.py, which defines `experiment` with the same title.
 INDEX: dict[str, str] = {
+    "decelle2017/fig2": "Singular values of a machine that learns MNIST, against the law of noise",
+    "decelle2017/fig3": "First modes learnt against the principal components of the data",
+    "decelle2017/fig4": "Modes amplified and damped while a machine learns MNIST",
+    "decelle2017/likelihood": "Log-likelihood of MNIST while a machine of 784 x 500 learns",
     "agliari2024/curie_weiss": "Magnetisation of the Curie-Weiss model against temperature",
     "agliari2024/retrieval": "Retrieval of a stored pattern by the Hopfield network",
     "agliari2024/ags": "Retrieval with many patterns: overlaps and phase diagram of AGS",
