@@ -1,11 +1,13 @@
 """Every sampler against exact enumeration."""
 
+import jax
 import numpy as np
 import pytest
 
 import equilibria as eq
 import machines
 import oracle
+from equilibria.equilibrators.driver import setting
 
 CHAINS = 10_000
 SAMPLERS = {"sweeps": eq.Sweeps(60), "visits": eq.Sweeps(400, visits=1), "exact": eq.Exact()}
@@ -93,3 +95,38 @@ def test_masked_neurons_stay_put_in_a_walk():
     law = exact.probabilities * agree / exact.probabilities[agree].sum()
     draws = eq.sample(network, eq.Sweeps(60), chains=CHAINS, world=eq.Clamp("neurons", values, mask=mask), key=6)
     assert np.abs(oracle.frequencies(network, draws) - law).sum() / 2 < oracle.total_variation_bound(law, CHAINS)
+
+
+@pytest.mark.parametrize("machine", ["hopfield", "dense", "dense layers"])
+def test_visits_may_come_back_to_a_neuron(machine):
+    """Thirty visits of a few neurons, which are worked on as one block with repetitions."""
+    network = machines.DISCRETE[machine]
+    draws = eq.sample(network, eq.Sweeps(20, visits=30), chains=CHAINS, temperature=0.7, key=7)
+    found, allowed = distance(network, draws, 0.7)
+    assert found < allowed
+
+
+def test_blocks_of_a_walk_leave_no_neuron_out():
+    """More neurons than one block, and not a multiple of it: without couplings each follows its own bias exactly."""
+    size = 71
+    layer = eq.Layer("neurons", eq.Spin(), np.linspace(-1, 1, size))
+    network = eq.Network([layer], [eq.Factored(("neurons", "neurons"), np.zeros((2, size)))])
+    cold = eq.equilibrate(network, eq.Sweeps(1), np.ones(size), temperature=0.0, key=8)
+    np.testing.assert_array_equal(cold["neurons"], np.where(np.linspace(-1, 1, size) >= 0, 1, -1))
+    warm = eq.sample(network, eq.Sweeps(1), chains=CHAINS, key=9)["neurons"]
+    # Six standard errors of a mean of +-1, one for each of 71 neurons.
+    np.testing.assert_allclose(warm.mean(0), np.tanh(np.linspace(-1, 1, size)), atol=6 / CHAINS**0.5)
+
+
+def test_a_walk_in_blocks_is_the_walk_visit_by_visit():
+    """By hand in NumPy, at T = 0, where nothing is drawn but the order."""
+    patterns = np.asarray(eq.data.random_patterns(9, 71, key=eq.key(0)))
+    start = np.asarray(eq.data.random_patterns(4, 71, key=eq.key(1)))
+    network = eq.hopfield(patterns, sleep=0.5)
+    key = jax.random.key(2)
+    found = eq.Sweeps(1, mood="mode").updated(setting(network, (), 0.0), {"neurons": start}, "neurons", key)
+    order_key, _ = jax.random.split(key)
+    state, matrix = start.copy(), oracle.matrix(network)
+    for site in np.asarray(jax.random.permutation(order_key, 71)):
+        state[:, site] = np.where(state @ matrix[site] >= 0, 1, -1)
+    np.testing.assert_array_equal(found, state)

@@ -49,7 +49,7 @@ def run(config: Config, progress) -> xr.Dataset:
                         network, archetypes, temperature=temperature, sweeps=config.sweeps, key=here
                     )
     samples = found.reshape(*shape, -1)
-    axes, fine = ("rule", "temperature", "examples"), np.unique(np.geomspace(3, 100, 40).round())
+    axes, fine = ("rule", "temperature", "examples"), np.unique(np.geomspace(7, 90, 13).round())
     many = np.array(config.examples, float)
     return xr.Dataset(
         {
