@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import equilibria as eq
 import oracle
 from equilibria.data import planted_data, planted_receptive_fields
 from equilibria.estimators.synapses import BinarySynapseRBM
@@ -70,6 +71,8 @@ def test_the_file_has_one_bit_for_each_weight(learned, tmp_path):
     np.testing.assert_allclose(network.couplings[0].weights, machine.network_.couplings[0].weights, rtol=1e-6)
     wide = Synapses(np.random.default_rng(0).standard_normal((784, 100)), bias=np.ones(784), temperature=0.5)
     assert save_synapses(path, wide) < 784 * 100 / 8 + 4 * 784 + 400
+    with pytest.raises(ValueError, match="network: got weights of several sizes"):
+        save_synapses(path, eq.rbm(4, 2, key=0))
     again = load_synapses(path)
     np.testing.assert_allclose(again.couplings[0].weights, wide.network().couplings[0].weights, rtol=1e-6)
     np.testing.assert_array_equal(again.layers[0].bias, wide.bias)

@@ -247,6 +247,17 @@ def test_the_machine_is_an_ordinary_network():
     assert eq.sample(network, eq.Sweeps(5), chains=3, key=0)["visible"].shape == (3, 6)
 
 
+def test_compensation_keeps_mean_fields():
+    rng = np.random.default_rng(4)
+    synapses = Synapses(rng.standard_normal((10, 3)), bias=rng.standard_normal(10))
+    data = rng.choice([-1.0, 1.0], (50, 10), p=[0.8, 0.2])
+    network = syn.compensated(synapses, data)
+    assert (np.sign(network.couplings[0].weights) == synapses.decoded).all()
+    found = network.field({"visible": jnp.asarray(data)}, "hidden").mean(axis=0)
+    expected = (data @ (synapses.scale * synapses.mean)).mean(axis=0)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 # Learning
 
 

@@ -66,7 +66,7 @@ def spins(setting: Setting) -> Spins:
 
 
 def _middle(setting: Setting, name: str) -> tuple[float, float]:
-    low, high = sorted(setting.inner.layer(name).unit.levels)
+    low, high = sorted(setting.inner.layer(name).unit.levels or ())
     return (low + high) / 2, (high - low) / 2
 
 

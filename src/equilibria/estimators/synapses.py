@@ -15,6 +15,7 @@ from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.learn.synapse_file import save_synapses
 from equilibria.learn.synapse_training import as_data, learn_synapses
+from equilibria.learn.synapses import compensated
 from equilibria.measure.likelihood import log_partition, unnormalised
 
 _FEW = 16  # up to this many hidden units, ln Z is summed exactly
@@ -85,7 +86,8 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             key=int(seeds[0]),
         )
         self.synapses_, self.history_ = run.synapses, run.history
-        self.network_ = run.synapses.network()
+        # With biases to hand, they take back what decoding weights that are not known would add.
+        self.network_ = compensated(run.synapses, data) if self.learn_bias else run.synapses.network()
         self.components_ = np.asarray(run.synapses.decoded.T, np.float64)
         self.means_, self.variances_ = np.asarray(run.synapses.mean.T), np.asarray(run.synapses.variance.T)
         self.n_iter_ = n_iter
@@ -102,8 +104,9 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """The means of the hidden spins given the features, (samples, components), with the decoded weights."""
         check_is_fitted(self)
         spins = self._spins(validate_data(self, X, reset=False, dtype="numeric"))
-        field = spins @ np.asarray(self.network_.couplings[0].weights, np.float64)
-        return np.tanh(field)
+        hidden = self.network_.layers[1]
+        weights = np.asarray(self.network_.couplings[0].weights, np.float64)
+        return np.tanh(spins @ weights + np.asarray(hidden.bias, np.float64))
 
     def score_samples(self, X):
         """ln p of each sample in nats, with the decoded weights; ln Z is summed, or annealed beyond 16 components."""
@@ -137,7 +140,7 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         `equilibria.load_synapses` reads it back as a network.
         """
         check_is_fitted(self)
-        return save_synapses(path, self.synapses_)
+        return save_synapses(path, self.network_)
 
     @property
     def _n_features_out(self):

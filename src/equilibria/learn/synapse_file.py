@@ -15,10 +15,11 @@ from equilibria.learn.synapses import Synapses, machine
 from equilibria.network import Network
 
 FORMAT = 1
+_LAYERS = ("visible", "hidden")
 
 
-def save_synapses(path: str | Path, synapses: Synapses) -> int:
-    """Write the decoded weights, one bit each, and the biases if there are any; returns the size of the file in bytes.
+def save_synapses(path: str | Path, network: Network | Synapses) -> int:
+    """Write a machine with binary weights, one bit each, and the biases there are; returns the file's size in bytes.
 
     A safetensors file; with an overhead of some 300 bytes, 784 x 100 weights take about 10 kB, and 314 kB as floats.
 
@@ -29,10 +30,15 @@ def save_synapses(path: str | Path, synapses: Synapses) -> int:
     >>> load_synapses(path).couplings[0].shape
     (80, 10)
     """
-    arrays = {"signs": np.packbits(np.asarray(synapses.decoded) > 0)}
-    if np.any(np.asarray(synapses.bias)):
-        arrays["bias"] = np.asarray(synapses.bias, np.float32)
-    header = {"format": FORMAT, "shape": list(synapses.natural.shape), "scale": float(synapses.scale)}
+    if isinstance(network, Synapses):
+        network = network.network()
+    weights = np.asarray(getattr(network.couplings[0], "weights", np.zeros(0)))
+    scale = float(np.abs(weights).max(initial=0.0))
+    if network.names != _LAYERS or scale == 0 or not np.allclose(np.abs(weights), scale):
+        check.refuse("network", "weights of several sizes, or none", "layers visible and hidden, weights of one size")
+    biases = {layer.name: np.asarray(layer.bias, np.float32) for layer in network.layers}
+    arrays = {"signs": np.packbits(weights > 0), **{name: bias for name, bias in biases.items() if bias.any()}}
+    header = {"format": FORMAT, "shape": list(weights.shape), "scale": scale}
     content = safetensors.numpy.save(arrays, {"synapses": json.dumps(header)})
     store.write_atomic(path, content)
     return len(content)
@@ -54,4 +60,5 @@ def load_synapses(path: str | Path) -> Network:
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         check.refuse("path", f"{path} ({error})", "a whole file that save_synapses wrote")
     signs = 2.0 * bits.reshape(shape) - 1
-    return machine(header["scale"] * signs, jnp.asarray(arrays.get("bias", np.zeros(shape[0]))))
+    biases = [jnp.asarray(arrays.get(name, np.zeros(size))) for name, size in zip(_LAYERS, shape, strict=True)]
+    return machine(header["scale"] * signs, *biases)

@@ -47,9 +47,9 @@ from equilibria.units import Spin
 
 E_STEPS: dict[str, Equilibrator] = {
     "exact": Exact(),
-    "cavity": Cavity(steps=50, tolerance=1e-4),
-    "response": Cavity(steps=50, tolerance=1e-4, response=True),
-    "gibbs": Sweeps(10),
+    "cavity": Cavity(jnp.asarray(50), tolerance=jnp.asarray(1e-4)),
+    "response": Cavity(jnp.asarray(50), tolerance=jnp.asarray(1e-4), response=True),
+    "gibbs": Sweeps(jnp.asarray(10)),
 }
 MOST_EXACT = 20  # hidden units: 2^20 states
 _EXACT_BY_DEFAULT = 12
@@ -273,8 +273,9 @@ def _stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, A
     Data sets are filled up to the size of the largest and, with `fill`, to a multiple of 64: sizes that are alike share one
     compiled step.
     """
-    several = np.ndim(data[0]) == 2 if isinstance(data, (list, tuple)) and data else np.ndim(data) == 3
-    sets = [as_data("data", one) for one in data] if several else [as_data("data", data)]
+    given: Any = data
+    several = np.ndim(given[0]) == 2 if isinstance(given, (list, tuple)) and given else np.ndim(given) == 3
+    sets = [as_data("data", one) for one in given] if several else [as_data("data", given)]
     sizes = {one.shape[1] for one in sets}
     if len(sizes) > 1:
         check.refuse("data", f"data sets of {sorted(sizes)} neurons", "one number of neurons")

@@ -125,6 +125,24 @@ def machine(weights: ArrayLike, bias: ArrayLike, hidden_bias: ArrayLike | None =
     return Network(layers, [Dense(("visible", "hidden"), weights)])
 
 
+def compensated(synapses: Synapses, data: ArrayLike, weights: ArrayLike | None = None) -> Network:
+    r"""The machine with +-1 `weights` (the decoded ones by default), its biases shifted so that mean fields are kept.
+
+    A weight of which nothing is known has mean 0, but is decoded as -1 or +1. Where a pixel hardly varies, as at the edge
+    of images, this adds up to a field of random sign on each hidden neuron; the biases
+    $c = \frac{\beta}{\sqrt N} (\lambda - \xi)^T \bar\sigma$ and $b + \frac{\beta}{\sqrt N} (\lambda - \xi)\, \bar h$
+    take it back, with the averages over `data` (M, N).
+
+    >>> compensated(Synapses(jnp.zeros((4, 2))), jnp.ones((3, 4))).layers[1].bias
+    Array([-2., -2.], dtype=float32)
+    """
+    weights = synapses.decoded if weights is None else jnp.asarray(weights, float)
+    data = jnp.asarray(data, float)
+    excess = synapses.scale * (weights - synapses.mean)
+    hidden = jnp.mean(jnp.tanh(data @ (synapses.scale * synapses.mean)), axis=0)
+    return machine(synapses.scale * weights, synapses.bias - excess @ hidden, -jnp.mean(data, axis=0) @ excess)
+
+
 def divergence(synapses: Synapses, prior: ArrayLike = 0.0) -> Array:
     r"""KL of q_lambda from a prior of natural parameter `prior` (its mean is m = tanh of it), equation (7).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -51,7 +51,7 @@ def permuted_run(planted: Planted, hidden_size: int, steps: int, permute_at: int
 
     `overlap` is between each planted field and the unit that had found it just before the permutation.
     """
-    options = {"observe": lambda synapses: synapses.natural, "show_progress": False}
+    options: dict[str, Any] = {"observe": lambda synapses: synapses.natural, "show_progress": False}
     before = learn_synapses(list(planted.data), hidden_size, steps=permute_at, key=seed, **options)
     rolled = Synapses(np.roll(before.synapses.natural, 1, axis=-1), before.synapses.bias, before.synapses.temperature)
     after = learn_synapses(
@@ -68,11 +68,11 @@ def permuted_run(planted: Planted, hidden_size: int, steps: int, permute_at: int
         match = match_fields(np.where(natural[permute_at - 1, index] >= 0, 1.0, -1.0).T, truth)
         order.append(overlaps[:, index, np.arange(hidden_size), match.order] * match.signs)
     tracked = np.stack(order, axis=1)  # (step, instance, P)
-    final = matched(natural[-1], planted.fields)
+    best = np.stack([matched(here, planted.fields) for here in natural])
     return xr.Dataset(
         {
             "overlap": (("step", "instance", "unit"), tracked),
-            "matched": (("instance", "unit"), final),
+            "matched": (("step", "instance", "unit"), best),
             "divergence": (("step", "instance"), history["divergence"].values),
             "bound": (("step", "instance"), history["bound"].values),
         },

@@ -42,7 +42,7 @@ def run(config: Config, progress) -> xr.Dataset:
             sets, hidden_size, steps=config.steps, every=config.steps, key=config.seed, show_progress=False
         )
         fields = np.tile(planted.fields, (len(counts), 1, 1))
-        overlaps[index] = matched(learned.synapses.natural, fields).mean(axis=1).reshape(shape[1:])
+        overlaps[index] = matched(np.asarray(learned.synapses.natural), fields).mean(axis=1).reshape(shape[1:])
     thresholds = [float(synapse_threshold(q, 1.0, hidden_size)) for hidden_size, q in cases]
     return xr.Dataset(
         {"overlap": (("case", "density", "instance"), overlaps), "threshold": ("case", thresholds)},

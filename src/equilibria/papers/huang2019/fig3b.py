@@ -55,7 +55,7 @@ def plot(dataset: xr.Dataset) -> Figure:
     axes[0].plot(dataset["step"], dataset["divergence"] / largest)
     axes[0].set(xlabel="learning step", ylabel=r"KL divergence / $NP \ln 2$")
     axes[1].plot(dataset["step"], (dataset["bound"] - dataset["bound"][0]) / 1e3)
-    axes[1].set(xlabel="learning step", ylabel="lower bound, relative to its start / 1000")
+    axes[1].set(xlabel="learning step", ylabel="gain of the bound / 1000")
     side = int(np.sqrt(dataset.sizes["pixel"]))
     for unit, panel in enumerate(axes[2:]):
         panel.imshow(dataset["mean"].values[:, unit].reshape(side, side), cmap="RdBu", vmin=-1, vmax=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -40,7 +41,7 @@ class PaperMoments(Cavity):
         return -value
 
 
-HOW = {**E_STEPS, "paper": PaperMoments(steps=50, tolerance=1e-4)}
+HOW = {**E_STEPS, "paper": PaperMoments(jnp.asarray(50), tolerance=jnp.asarray(1e-4))}
 LABELS = {
     "exact": "exact sum over hidden states",
     "response": "cavity, linear response",
@@ -84,7 +85,7 @@ def run(config: Config, progress) -> xr.Dataset:
     steps = np.arange(0, config.steps + 1, config.every)
     overlaps = np.zeros((len(cases), len(HOW), len(steps), config.instances))
     errors = np.zeros((len(cases), len(HOW), len(steps)))
-    options = {"steps": config.steps, "every": config.every, "learning_rate": config.learning_rate}
+    options: dict[str, Any] = {"steps": config.steps, "every": config.every, "learning_rate": config.learning_rate}
     for case, (hidden_size, correlation) in enumerate(progress(cases, "E-steps", "case")):
         planted = plant(config.instances, hidden_size, config.size, config.examples, correlation, config.seed)
         path = None

@@ -18,7 +18,7 @@ from equilibria import plots
 from equilibria.data import binarise, mnist
 from equilibria.learn.synapse_file import save_synapses
 from equilibria.learn.synapse_training import learn_synapses
-from equilibria.learn.synapses import Synapses, machine
+from equilibria.learn.synapses import Synapses, compensated, machine
 from equilibria.measure.likelihood import fitted_biases
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.frame import Experiment
@@ -46,11 +46,11 @@ def binary(config: Config, data: np.ndarray) -> Synapses:
     """Binary synapses with persistent chains, from biases that fit the mean of each pixel."""
     mean = np.clip(data.mean(axis=0), -0.99, 0.99)
     natural = 0.1 * jax.random.normal(jax.random.key(config.seed), (data.shape[1], config.hidden_size))
+    rate = optax.cosine_decay_schedule(config.learning_rate, config.steps)
     return learn_synapses(
         data, config.hidden_size, how=eq.Sweeps(config.sweeps), steps=config.steps, every=config.steps,
-        batch_size=config.batch_size, fields=config.fields, optimiser=optax.adam(config.learning_rate),
-        learn_bias=True, start=Synapses(natural, np.arctanh(mean), config.temperature), show_progress=False,
-        key=config.seed,
+        batch_size=config.batch_size, fields=config.fields, optimiser=optax.adam(rate), learn_bias=True,
+        start=Synapses(natural, np.arctanh(mean), config.temperature), show_progress=False, key=config.seed,
     ).synapses  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def run(config: Config, progress) -> xr.Dataset:
     data, tests = binarise(images.train_images[: config.examples]), binarise(images.test_images[: config.tests])
     synapses = binary(config, data)
     taught = real(config, data)
-    machines = {"binary synapses": synapses.network(), "real-valued": taught, "binarised": binarised(taught)}
+    machines = {"binary synapses": compensated(synapses, data), "real-valued": taught, "binarised": binarised(taught)}
     machines["pixels alone"] = machine(np.zeros((784, 1)), np.arctanh(np.clip(data.mean(axis=0), -0.99, 0.99)))
     values, errors, draws = [], [], []
     for index, network in enumerate(progress(list(machines.values()), "likelihood", "machine")):
@@ -88,7 +88,7 @@ def run(config: Config, progress) -> xr.Dataset:
         chains = eq.sample(network, eq.Sweeps(500), chains=8, start=start, key=config.seed)
         draws.append(np.asarray(network.layers[0].unit.mean(network.field(chains, "visible"))))
     with tempfile.TemporaryDirectory() as folder:
-        size = save_synapses(Path(folder) / "machine.safetensors", synapses)
+        size = save_synapses(Path(folder) / "machine.safetensors", machines["binary synapses"])
     return xr.Dataset(
         {
             "likelihood": ("machine", np.array(values, np.float64)),
