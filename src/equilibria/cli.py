@@ -83,6 +83,7 @@ def phase_diagram(
     sleep: tyro.conf.UseAppendAction[tuple[float, ...]] = (),
     points: int = 100,
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/phase-diagram"),
+    cluster: Cluster = None,
 ) -> int:
     """Draw what theory says a large network does at each load and temperature, and keep the numbers.
 
@@ -91,12 +92,15 @@ def phase_diagram(
         sleep: sleeping time; give it several times for several diagrams side by side. By default 0, Hebb's rule.
         points: of the grid along each axis.
         out: folder for phase-diagram.png and phase-diagram.nc.
+        cluster: a Dask scheduler such as tcp://host:8786, which computes the diagram after each sleep.
     """
     from equilibria.commands import hopfield
     from equilibria.compiled import cache_compilations
+    from equilibria.grids.engines import on_cluster
 
     cache_compilations()
-    return hopfield.phase_diagram(sleep or (0.0,), points, out)
+    with on_cluster(cluster):
+        return hopfield.phase_diagram(sleep or (0.0,), points, out)
 
 
 def recall(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,8 @@ def phase_diagram(sleeps: Sequence[float], points: int, out: Path) -> int:
     temperatures = np.linspace(
         0, 1.05 * float(np.max(eq.theory.hopfield_glass(loads, np.array(sleeps, float)[:, None]))), points
     )
-    parts = [eq.theory.hopfield_phases(loads, temperatures, sleep) for sleep in sleeps]
-    names = list(parts[0]["phase"].attrs["names"])
-    diagram = xr.concat(parts, xr.DataArray(list(sleeps), dims="sleep", name="sleep"), combine_attrs="drop_conflicts")
-    diagram["phase"].attrs["names"] = names
+    diagram = _diagram(loads, temperatures, sleeps)
+    names = list(diagram["phase"].attrs["names"])
     store.save_dataset(out / "phase-diagram.nc", diagram)
     with plots.style(), store.replacing(out / "phase-diagram.png") as temporary:
         _drawn(diagram, names).savefig(temporary, format="png")
@@ -34,6 +33,16 @@ def phase_diagram(sleeps: Sequence[float], points: int, out: Path) -> int:
         print(f"sleep {sleep:g}: at T = 0 patterns are retrieved up to a load of {capacity:.5f}")
     print(f"in {out / 'phase-diagram.png'} and {out / 'phase-diagram.nc'}")
     return 0
+
+
+def _diagram(loads: np.ndarray, temperatures: np.ndarray, sleeps: Sequence[float]) -> xr.Dataset:
+    """The diagrams after each of `sleeps`, one beside the other; each is one cell of a grid."""
+    phases = partial(eq.theory.hopfield_phases, loads, temperatures)
+    found = eq.grid(phases, sleep=list(sleeps), batch=False)
+    form = eq.theory.hopfield_phases(loads[:1], temperatures[:1])  # the names of the axes
+    variables = {name: (("sleep", *form[name].dims), found[name].values, form[name].attrs) for name in form}
+    coordinates = {"branch": form["branch"], "temperature": temperatures, "load": loads, "sleep": list(sleeps)}
+    return xr.Dataset(variables, coordinates)
 
 
 def _drawn(diagram: xr.Dataset, names: list[str]):

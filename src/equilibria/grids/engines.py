@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -125,14 +124,9 @@ async def _answered(address: str) -> None:
 
 
 def _unpacked(packed: bytes, chunk: Sequence[Cell]) -> list[Row]:
-    return compute(_work(packed), chunk)
-
-
-@functools.lru_cache(maxsize=8)
-def _work(packed: bytes) -> Work:
     import cloudpickle
 
-    return cloudpickle.loads(packed)
+    return compute(cloudpickle.loads(packed), chunk)
 
 
 def _on_cluster(work: Work, chunks: Iterable[Sequence[Cell]], client: Any) -> Iterator[Finished]:

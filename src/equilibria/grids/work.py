@@ -27,7 +27,7 @@ _WORD = np.iinfo(np.int32)
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """A function over axes, and how its cells are computed. Two copies in one process share compiled code."""
+    """A function over axes, and how its cells are computed. Equal ones share compiled code."""
 
     fn: Callable[..., Any]
     batched: tuple[str, ...]  # axes along which cells go into one compiled call
@@ -37,11 +37,15 @@ class Work:
     version: str = __version__
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
+    def _identity(self) -> tuple[Any, ...]:
+        # Not every callable can be compared; while it is remembered, no other one has its id.
+        return id(self.fn), self.batched, self.width, self.keyed, self.x64
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Work) and other.token == self.token
+        return isinstance(other, Work) and other._identity() == self._identity()
 
     def __hash__(self) -> int:
-        return hash(self.token)
+        return hash(self._identity())
 
     def fixed(self, cell: Cell) -> Fixed:
         """The coordinates that one compiled call has in common."""
@@ -87,8 +91,11 @@ def batched_axes(
     candidates = tuple(name for name in numeric if axes[name].size > 1)
     if _traces(fn, axes, candidates, keyed):
         return candidates
-    alone = tuple(name for name in candidates if _traces(fn, axes, (name,), keyed))
-    return alone if _traces(fn, axes, alone, keyed) else ()
+    found: tuple[str, ...] = ()
+    for name in candidates:
+        if _traces(fn, axes, (*found, name), keyed):
+            found = (*found, name)
+    return found
 
 
 def _fits(values: np.ndarray) -> bool:
@@ -100,7 +107,7 @@ def _fits(values: np.ndarray) -> bool:
 
 def _traces(fn: Callable[..., Any], axes: Mapping[str, np.ndarray], names: tuple[str, ...], keyed: bool) -> bool:
     if not names:
-        return False
+        return True
     first = cell_at({name: values[0].item() for name, values in axes.items()})
     work = Work(fn, names, 1, keyed, in_64_bits())
     try:
@@ -114,11 +121,25 @@ def compute(work: Work, cells: Sequence[Cell]) -> list[Row]:
     """The rows of cells that have their fixed coordinates in common; an error of the function is a row, too."""
     if work.version != __version__:
         raise RuntimeError(f"this worker has equilibria {__version__}, the client {work.version}: install the same")
+    work = _first_copy(work)
     with jax.enable_x64(work.x64):
         if not work.batched:
             return [_attempted(functools.partial(_alone, work, cell)) for cell in cells]
         blocks = [cells[start : start + work.width] for start in range(0, len(cells), work.width)]
         return [row for block in blocks for row in _block_rows(work, block)]
+
+
+def _first_copy(work: Work) -> Work:
+    """Of the copies that chunks bring to a worker, the first: they have one token, but each a function of its own."""
+    copies = _copies(work.token)
+    if not copies:
+        copies.append(work)
+    return copies[0]
+
+
+@functools.lru_cache(maxsize=8)
+def _copies(token: str) -> list[Work]:
+    return []
 
 
 def _alone(work: Work, cell: Cell) -> dict[str, np.ndarray]:
