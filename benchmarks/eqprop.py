@@ -1,0 +1,215 @@
+"""Equilibrium propagation: minibatches against an eager PyTorch loop with the same sweeps, epochs, and coming to rest.
+
+Without PyTorch the first table has our times alone. MNIST is looked for where `equilibria.data.mnist` finds it; random
+images, which take the same work, stand in for it where it is not there.
+"""
+
+from __future__ import annotations
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import equilibria as eq
+from benchmarks._timing import race, table
+from equilibria.equilibrators.descent import Descent
+from equilibria.learn import train as training
+from equilibria.learn.supervised import recurrent_backprop
+
+# Sizes, free sweeps, nudged sweeps; what energy-based-learning (PyTorch) took on two cores, in ms.
+CASES = {
+    "784-1024-10": ((784, 1024, 10), 15, 15, 44),
+    "784-1024-1024-10": ((784, 1024, 1024, 10), 50, 20, 209),
+    "784-1024-1024-1024-10": ((784, 1024, 1024, 1024, 10), 100, 10, 514),
+}
+BATCH = 16
+NUDGE = 0.5
+
+
+def images(examples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and one-hot targets."""
+    try:
+        found = eq.data.mnist()
+        inputs, labels = eq.data.grey(found.train_images[:examples]), found.train_labels[:examples]
+    except (FileNotFoundError, OSError):
+        random = np.random.default_rng(0)
+        inputs, labels = random.random((examples, 784), np.float32), random.integers(0, 10, examples)
+    return inputs, np.eye(10, dtype=np.float32)[labels]
+
+
+class Ours:
+    """Compiled steps of a recipe on a network, `steps` at a time."""
+
+    def __init__(self, network: eq.Network, recipe, data, batch_size: int, steps: int, rate: float = 0.05):
+        checked = training._checked_data(network, data)
+        transform, state = training._optimiser(network, None, rate)
+        self.key, none = jax.random.key(0), jnp.zeros((), int)
+        memory = recipe.begin(network, checked, batch_size, self.key)
+        totals = training._no_totals(network, recipe, checked)
+        self.carry = training._Carry(none, network, state, memory, totals, none)
+        self.advance, self.data, self.steps = training.Advance(recipe, transform, batch_size), checked, steps
+
+    def __call__(self) -> None:
+        until = self.carry.step + self.steps
+        self.carry, _ = self.advance(self.carry, self.data, until, self.key)
+        jax.block_until_ready(self.carry)
+
+
+def torch_loop(network: eq.Network, data, free: int, nudged: int, steps: int, rate: float = 0.05):
+    """The same minibatches in eager PyTorch: the input's drive once per phase, block sweeps, centered nudging."""
+    import torch
+
+    inputs, targets = (torch.from_numpy(np.ascontiguousarray(part)) for part in data)
+    weights = [torch.from_numpy(np.array(coupling.weights)) for coupling in network.couplings]
+    biases = [torch.from_numpy(np.array(layer.bias)) for layer in network.layers[1:]]
+    depth, place = len(weights), [0]
+    order = [layer for parity in (1, 0) for layer in range(depth) if (depth - layer) % 2 == parity]
+
+    def sweep(state, drive, nudge, target):
+        for layer in order:
+            field = drive if layer == 0 else state[layer - 1] @ weights[layer] + biases[layer]
+            if layer < depth - 1:
+                field = field + state[layer + 1] @ weights[layer + 1].T
+            elif nudge:
+                field = (field + nudge * target) / (1 + nudge)
+            state[layer] = field.clamp(0, 1)
+
+    def step():
+        here = slice(place[0] * BATCH, (place[0] + 1) * BATCH)
+        place[0] = (place[0] + 1) % (len(inputs) // BATCH)
+        x, y = inputs[here], targets[here]
+        drive = x @ weights[0] + biases[0]
+        rest = [torch.zeros(BATCH, len(bias)) for bias in biases]
+        for _ in range(free):
+            sweep(rest, drive, 0.0, y)
+        ends = []
+        for nudge in (NUDGE, -NUDGE):
+            state = list(rest)
+            for _ in range(nudged):
+                sweep(state, drive, nudge, y)
+            ends.append(state)
+        for layer in range(depth):
+            below = [x, x] if layer == 0 else [end[layer - 1] for end in ends]
+            change = below[0].T @ ends[0][layer] - below[1].T @ ends[1][layer]
+            weights[layer] += rate / (2 * NUDGE * BATCH) * change
+            biases[layer] += rate / (2 * NUDGE) * (ends[0][layer] - ends[1][layer]).mean(0)
+
+    def run() -> None:
+        with torch.no_grad():
+            for _ in range(steps):
+                step()
+
+    return run
+
+
+def minibatches(rounds: int = 5) -> None:
+    """Milliseconds per minibatch of 16 on the three architectures, ours and eager PyTorch's on the same sweeps."""
+    data = images(3200)
+    for name, (sizes, free, nudged, published) in CASES.items():
+        network = eq.layered(sizes, gain=0.5, key=0)
+        steps = {15: 40, 50: 4, 100: 2}[free]
+        same = eq.equilibrium_propagation(
+            NUDGE, free=eq.Sweeps(free, mood="mode"), nudged=eq.Sweeps(nudged, mood="mode")
+        )
+        own = eq.equilibrium_propagation(NUDGE, free=Descent(free, tolerance=1e-3), nudged=Descent(8, 0.3))
+        rivals = {
+            "ours, same sweeps": Ours(network, same, data, BATCH, steps),
+            "ours, own stopping": Ours(network, own, data, BATCH, steps),
+        }
+        try:
+            rivals["PyTorch, eager"] = torch_loop(network, data, free, nudged, steps)
+        except ImportError:
+            print("PyTorch is not installed: `pip install torch`")
+        seconds = {rival: values / steps for rival, values in race(rivals, rounds).items()}
+        print(f"\n{name}, minibatch of {BATCH} (energy-based-learning: {published} ms)")
+        print(table(seconds, "ours, same sweeps"))
+        print(
+            "cosine with the exact gradient:",
+            {key: round(value, 4) for key, value in cosines(network, data, same, own).items()},
+        )
+
+
+def cosines(network: eq.Network, data, same, own) -> dict[str, float]:
+    """Of each recipe's gradient with the exact one, on one batch of 64."""
+    batch = dict(zip(("input", "output"), (jnp.asarray(part[:64]) for part in data), strict=True))
+    exact = recurrent_backprop(free=Descent(500, tolerance=1e-6), steps=200)
+
+    def gradient(rule):
+        found = rule.step(
+            network, batch, memory=rule.begin(network, batch, 64, jax.random.key(0)), key=jax.random.key(0)
+        )
+        return np.concatenate([np.ravel(coupling.weights) for coupling in found.gradient.couplings])
+
+    wanted = gradient(exact)
+    rules = {"same sweeps": same, "own stopping": own}
+    vectors = {name: gradient(rule) for name, rule in rules.items()}
+    return {name: float(v @ wanted / np.linalg.norm(v) / np.linalg.norm(wanted)) for name, v in vectors.items()}
+
+
+def epoch(examples: int = 50_000, steps: int = 500) -> None:
+    """Seconds per epoch of 784-500-10 with the paper's schedule: batches of 20, 20 and 4 Euler steps, persistent particles."""
+    recipe = eq.equilibrium_propagation(
+        1.0, free=eq.GradientFlow(20), nudged=eq.GradientFlow(4), centered=False, random_sign=True, particles=True
+    )
+    run = Ours(eq.layered((784, 500, 10), key=0), recipe, images(examples), 20, steps)
+    seconds = np.median(race({"ours": run}, 3)["ours"]) / steps * (examples // 20)
+    print(f"\n784-500-10, the paper's schedule: {seconds:.2f} s for an epoch of {examples} (wanted: at most 4)")
+
+
+def trained(depth: int = 3, size: int = 500, epochs: int = 1, examples: int = 10_000) -> tuple[eq.Network, np.ndarray]:
+    """A network after a short training, and inputs it has not seen."""
+    from equilibria.learn.rates import scale_by_coupling
+
+    inputs, targets = images(examples + 100)
+    network = eq.layered((784, *[size] * depth, 10), gain=0.5, key=0)
+    recipe = eq.equilibrium_propagation(NUDGE, free=Descent(15, tolerance=1e-3), nudged=eq.Sweeps(8, mood="mode"))
+    optimiser = optax.chain(optax.sgd(1.0), scale_by_coupling((0.4, 0.2, 0.05, 0.01)))
+    run = eq.train(
+        network, (inputs[:-100], targets[:-100]), recipe, epochs=epochs, batch_size=20, optimiser=optimiser, key=1
+    )
+    return run.network, inputs[-100:]
+
+
+def relaxation(tolerance: float = 1e-3) -> None:
+    """Matrix products until no neuron is further than `tolerance` from its rest given the others, three hidden layers."""
+    network, inputs = trained()
+    ways = {
+        "Euler, step 0.5": eq.GradientFlow(1),
+        "block descent": Descent(1, 0.0),
+        "overshoot 0.3": Descent(1, 0.3),
+        "overshoot 0.5": Descent(1, 0.5),
+        "overshoot 0.7": Descent(1, 0.7),
+    }
+    counts = {name: products(network, how, inputs, tolerance) for name, how in ways.items()}
+    print(f"\nto a residual of {tolerance:g}, {len(network.layers) - 2} hidden layers of {network.layers[1].size}")
+    print(f"{'':20} {'products':>9} {'fewer than Euler':>17}")
+    for name, count in counts.items():
+        print(f"{name:20} {count:9d} {counts['Euler, step 0.5'] / count:17.1f}")
+
+
+def products(network: eq.Network, how, inputs: np.ndarray, tolerance: float, most: int = 2000) -> int:
+    """Products with a coupling between free layers, there and back, until the projected force is below `tolerance`."""
+    clamp, state = eq.Clamp("input", inputs), None
+    each = 2 * (len(network.couplings) - 1)
+    for step in range(1, most + 1):
+        state = eq.equilibrate(network, how, state, world=clamp).state
+        rests = {layer.name: layer.unit.mode(network.field(state, layer.name)) for layer in network.layers[1:]}
+        if max(float(jnp.abs(rest - state[name]).max()) for name, rest in rests.items()) <= tolerance:
+            return step * each
+    return most * each
+
+
+def main() -> None:
+    """All tables."""
+    began = time.perf_counter()
+    minibatches()
+    epoch()
+    relaxation()
+    print(f"\n{time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

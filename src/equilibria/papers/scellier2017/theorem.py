@@ -1,0 +1,137 @@
+"""Theorem 1, Proposition 2 and the gradient formula (10), measured on random fully connected networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from equilibria import plots
+from equilibria.learn.implicit import Implicit
+from equilibria.papers.claims import Claim, at_most, close
+from equilibria.papers.frame import Experiment
+from equilibria.papers.scellier2017.energy import draw, energy
+
+SIDES = {"one": "one-sided (10)", "both": "centered"}
+
+
+@dataclass(frozen=True)
+class Config:
+    """`networks` random networks of `neurons`; gradients with `nudges`."""
+
+    networks: int = 3
+    neurons: int = 8
+    nudges: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01, 0.003)
+    seed: int = 0
+
+
+def run(config: Config, progress) -> xr.Dataset:
+    """Both sides of (20) and of (33), and the error of the two-phase gradient against implicit differentiation."""
+    system = Implicit(energy, step=0.2, steps=5000)
+    theorem, left, right, errors, recurrent = [], [], [], [], []
+    for seed in progress(range(config.seed, config.seed + config.networks), "networks", "network"):
+        parameters, start, world = draw(seed, config.neurons)
+        sides = system.check_theorem(parameters, 0.0, start, world)
+        theorem.append(np.abs(sides.difference).max() / np.abs(sides.left).max())
+        nudging = system.check_proposition(parameters, 0.0, start, world)
+        left.append(nudging.left)
+        right.append(nudging.right)
+        with jax.enable_x64(True):
+            exact = _flat(system.gradient(parameters, 0.0, start, world, method="implicit"))
+
+            def error(exact=exact, where=(parameters, 0.0, start, world), **how) -> float:
+                return np.linalg.norm(_flat(system.gradient(*where, **how)) - exact) / np.linalg.norm(exact)
+
+            recurrent.append(error(method="recurrent"))
+            errors.append([[error(nudge=nudge, sides=sides) for nudge in config.nudges] for sides in SIDES])
+    return xr.Dataset(
+        {
+            "theorem": ("network", theorem),
+            "slope": ("network", left),
+            "curvature": ("network", right),
+            "recurrent": ("network", recurrent),
+            "error": (("network", "sides", "nudge"), errors),
+        },
+        {"sides": list(SIDES), "nudge": list(config.nudges)},
+    )
+
+
+def _flat(gradient) -> np.ndarray:
+    return np.asarray(ravel_pytree(gradient.value)[0])
+
+
+def _orders(dataset: xr.Dataset) -> xr.DataArray:
+    """The slope of log error against log nudge between the two smallest nudges, median over networks."""
+    smallest = np.log(dataset["error"].isel(nudge=slice(-2, None)))
+    width = float(np.diff(np.log(dataset["nudge"][-2:]))[0])
+    return (smallest.diff("nudge").squeeze("nudge", drop=True) / width).median("network")
+
+
+def plot(dataset: xr.Dataset):
+    """Errors of the gradient against the nudge, and the two sides of Proposition 2."""
+    figure, (left, right) = plots.panels(2)
+    for colour, (sides, label) in zip(plots.PALETTE, SIDES.items(), strict=False):
+        for network in dataset["network"].values:
+            values = dataset["error"].sel(sides=sides, network=network)
+            plots.simulation_points(
+                left, dataset["nudge"], values, colour=colour, label=label if network == 0 else None
+            )
+        order = {"one": 1, "both": 2}[sides]
+        first = dataset["error"].sel(sides=sides).isel(nudge=-1).median()
+        guide = float(first) * (dataset["nudge"] / dataset["nudge"][-1]) ** order
+        plots.theory_line(left, dataset["nudge"], guide, colour=colour, linestyle="--", label=f"order {order}")
+    left.set(xscale="log", yscale="log", xlabel=r"nudge $\xi$", ylabel="relative error of the gradient")
+    left.set_title("two phases against the implicit gradient")
+    span = float(np.abs(dataset["slope"]).max()) * 1.1
+    plots.theory_line(right, [-span, 0], [-span, 0], colour="black", label="equal")
+    plots.simulation_points(right, dataset["curvature"], dataset["slope"], label="networks")
+    right.set(xlabel=r"$-\lambda^T \partial_s^2 F\, \lambda$ (33)", ylabel=r"$d C / d\xi$ at $\xi = 0$, measured")
+    right.set_title("nudging lowers the cost")
+    for axes in (left, right):
+        axes.legend()
+    return figure
+
+
+def claims(dataset: xr.Dataset) -> list[Claim]:
+    """The theorem and what follows from it."""
+    orders = _orders(dataset)
+    mismatch = float(np.abs(dataset["slope"] / dataset["curvature"] - 1).max())
+    return [
+        at_most(
+            "Both sides of Theorem 1 agree: largest relative difference", source="Eq. (20)", expected=0.0,
+            measured=dataset["theorem"].max(), tolerance=1e-6, reason="centered differences of width 1e-4: error of order 1e-8",
+        ),
+        close(
+            "One-sided two-phase gradient: order of its error in the nudge", source="Eq. (10)", expected=1,
+            measured=orders.sel(sides="one"), tolerance=0.1, reason="next order at a nudge of 0.01",
+        ),
+        close(
+            "Centered nudging cancels the first order", source="follows from Eq. (10)", expected=2,
+            measured=orders.sel(sides="both"), tolerance=0.1, reason="next order at a nudge of 0.01",
+        ),
+        at_most(
+            "Nudging does not raise the cost: largest derivative", source="Proposition 2", expected=0.0,
+            measured=dataset["slope"].max(),
+        ),
+        at_most(
+            "The derivative is minus the curvature along the costate: largest relative difference", source="Eq. (33)",
+            expected=0.0, measured=mismatch, tolerance=1e-4, reason="centered differences of width 1e-4",
+        ),
+        at_most(
+            "Recurrent back-propagation finds the same gradient: largest relative difference", source="Appendix A",
+            expected=0.0, measured=dataset["recurrent"].max(), tolerance=1e-8, reason="costate relaxed to 2e-12",
+        ),
+    ]  # fmt: skip
+
+
+experiment = Experiment(
+    id="scellier2017/theorem",
+    title="The gradient from two phases, and what nudging does to the cost",
+    presets={"quick": Config(), "full": Config(networks=20, neurons=20)},
+    run=run,
+    plot=plot,
+    claims=claims,
+)
