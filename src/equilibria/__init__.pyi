@@ -12,6 +12,7 @@ from .archive import save_network as save_network
 from .citations import cite as cite
 from .couplings import Dense as Dense
 from .couplings import Factored as Factored
+from .equilibrators.descent import Descent as Descent
 from .equilibrators.cavity import Bethe as Bethe
 from .equilibrators.cavity import Cavity as Cavity
 from .equilibrators.cavity import bethe_log_partition as bethe_log_partition
@@ -23,6 +24,8 @@ from .equilibrators.driver import trajectory as trajectory
 from .equilibrators.exact import Exact as Exact
 from .equilibrators.flow import GradientFlow as GradientFlow
 from .equilibrators.flow import Langevin as Langevin
+from .graded import Graded as Graded
+from .graded import GradedSpin as GradedSpin
 from .equilibrators.message import MeanField as MeanField
 from .equilibrators.sweep import Sweeps as Sweeps
 from .grids.sweeping import grid as grid
@@ -30,6 +33,12 @@ from .equilibrators.temper import Tempered as Tempered
 from .learn.contrast import Phase as Phase
 from .learn.contrast import Recipe as Recipe
 from .learn.contrast import contrast as contrast
+from .learn.rates import equalised as equalised
+from .learn.rates import scale_by_coupling as scale_by_coupling
+from .learn.rates import spectrally_scaled as spectrally_scaled
+from .learn.supervised import feedforward_backprop as feedforward_backprop
+from .learn.supervised import recurrent_backprop as recurrent_backprop
+from .learn.supervised import unrolled_backprop as unrolled_backprop
 from .learn.implicit import Implicit as Implicit
 from .learn.hebb import dream as dream
 from .learn.recipes import cd as cd
@@ -86,4 +95,5 @@ from .units import Spin as Spin
 from .units import Unit as Unit
 from .world import Clamp as Clamp
 from .world import Nudge as Nudge
+from .world import cross_entropy as cross_entropy
 from .world import squared_error as squared_error

@@ -135,7 +135,8 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             expected=0.0, measured=cosine.sel(rule=centered) - cosine.sel(rule="contrastive Hebbian learning"),
         ),
         at_most(
-            "It ends where recurrent back-propagation does: difference in test error, last three epochs", source="Section 4.2", expected=0.0,
+            "It ends where recurrent back-propagation does: difference in test error, last three epochs",
+            source="Section 4.2", expected=0.0,
             measured=abs(float(errors.sel(rule=centered)) - exact), tolerance=3 * np.sqrt(2 * exact * (1 - exact) / 360),
             reason="3 standard errors of two fractions of 360 test digits",
         ),
