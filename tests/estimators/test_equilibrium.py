@@ -1,0 +1,80 @@
+"""Equilibrium propagation through scikit-learn's own checks, and on data where it should do well."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, make_moons
+from sklearn.model_selection import train_test_split
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from equilibria.estimators.equilibrium import EquilibriumClassifier, EquilibriumRegressor
+
+
+@parametrize_with_checks([
+    EquilibriumClassifier((10,), sweeps=10, nudged_sweeps=5, max_iter=40, learning_rate=0.02, batch_size=16),
+    EquilibriumRegressor((10,), sweeps=10, nudged_sweeps=5, max_iter=40, learning_rate=0.02, batch_size=16),
+])  # fmt: skip
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return train_test_split(X, y, test_size=0.3, random_state=0)
+
+
+@pytest.mark.parametrize("recipe", ["equilibrium_propagation", "recurrent_backprop"])
+def test_digits(digits, recipe):
+    """540 test digits, of which a linear classifier gets about 96%."""
+    X, X_test, y, y_test = digits
+    model = EquilibriumClassifier((64,), recipe=recipe, max_iter=20, random_state=0).fit(X, y)
+    assert model.score(X_test, y_test) > 0.95
+    probabilities = model.predict_proba(X_test)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    assert probabilities[np.arange(len(y_test)), y_test].mean() > 0.85
+    assert model.history_["cost"][-1] < 0.2 * model.history_["cost"][0]
+
+
+def test_squared_error_has_no_probabilities(digits):
+    X, X_test, y, y_test = digits
+    model = EquilibriumClassifier((64,), loss="squared_error", max_iter=20, random_state=0).fit(X, y)
+    assert model.score(X_test, y_test) > 0.95
+    assert not hasattr(model, "predict_proba")
+
+
+def test_early_stopping_and_warm_start():
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    model = EquilibriumClassifier((20,), early_stopping=True, n_iter_no_change=5, max_iter=300, learning_rate=0.01,
+                                  validation_fraction=0.2, random_state=0).fit(X, y)  # fmt: skip
+    assert model.n_iter_ < 300
+    assert len(model.validation_scores_) == model.n_iter_
+    assert model.score(X, y) > 0.85
+    model.set_params(early_stopping=False, warm_start=True, max_iter=1, learning_rate=1e-6)
+    before = np.asarray(model.network_.couplings[0].weights)
+    after = np.asarray(model.fit(X, y).network_.couplings[0].weights)
+    assert 0 < np.abs(after - before).max() < 1e-3  # Adam moves by at most its rate in each of nine steps
+
+
+def test_several_targets():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    Y = np.stack([X[:, 0] * 50 + 3, np.abs(X[:, 1])], axis=1)
+    model = EquilibriumRegressor((40,), max_iter=100, random_state=0).fit(X, Y)
+    assert model.predict(X).shape == (200, 2)
+    assert model.score(X, Y) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recipe": "magic"}, "recipe: got 'magic'; allowed: 'equilibrium_propagation'"),
+        ({"loss": "hinge"}, "loss: got 'hinge'"),
+        ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes: got 0"),
+        ({"nudge": 0}, "nudge: got 0"),
+        ({"loss": "squared_error", "nudge": 1.2}, "nudge: got -1.2; allowed: more than -1"),
+        ({"max_iter": 0}, "max_iter: got 0"),
+        ({"learning_rate": -1.0}, "learning_rate: got -1"),
+    ],
+)
+def test_bad_parameters(change, message):
+    with pytest.raises(ValueError, match=message):
+        EquilibriumClassifier(**change).fit(np.eye(4), [0, 1, 0, 1])
