@@ -1,0 +1,66 @@
+"""The theory of learning against machines: sampled ensembles, the linear machine, and spins that learn clusters."""
+
+import jax
+import numpy as np
+import pytest
+
+from equilibria.papers.decelle2017 import fig1, phases
+from equilibria.papers.decelle2017.phases import finite_size_error, machine, measure
+from equilibria.progress import progress
+from equilibria.theory import fixed_points
+
+
+def sampled(strength, noise, aspect, law, *, visible, count, chains=4, sweeps=60):
+    """(m, mbar, q, qbar) of several machines of the ensemble, begun in the state of their mode."""
+    random = np.random.default_rng(5)
+    rows = []
+    for key in jax.random.split(jax.random.key(5), count):
+        here = machine([strength], noise=noise, visible=visible, aspect=aspect, law=law, random=random)
+        seen = measure(here, chains=chains, sweeps=sweeps, key=key)
+        rows.append([seen.hidden[0], seen.visible[0], seen.hidden_overlap, seen.visible_overlap])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(
+    ("strength", "noise", "aspect", "law"),
+    [(1.5, 0.3, 0.5, "gaussian"), (1.4, 0.5, 0.5, "bernoulli")],
+)
+def test_sampled_machines_are_at_the_saddle_point(strength, noise, aspect, law):
+    visible, count = 2000, 3
+    states = fixed_points([strength], noise=noise, aspect=aspect, components=law)
+    seen = sampled(strength, noise, aspect, law, visible=visible, count=count).mean(axis=0)
+    # four numbers and two cases: 3.5 standard deviations of the mean fail by chance once in 250 times
+    error = 3.5 * finite_size_error(states, strength, aspect=aspect, visible=visible) / count**0.5
+    expected = np.array([states.hidden[0, 0], states.visible[0, 0]])
+    assert (np.abs(seen[:2] - expected) < error).all()
+    assert (error < 0.07).all()  # so that the test can fail
+    # q = E tanh^2 follows mbar with slope 2 E[tanh sech^2 v] w / kappa^(1/4) < 0.77 * 1.19 w; its own scatter is small
+    assert abs(seen[2] - states.hidden_overlap[0]) < 1.1 * strength * error[1]
+    assert abs(seen[3] - states.visible_overlap[0]) < 1.1 * strength * error[0]
+
+
+def test_the_scatter_of_machines_is_as_derived():
+    strength, noise, aspect, visible, count = 1.5, 0.3, 0.5, 500, 24
+    states = fixed_points([strength], noise=noise, aspect=aspect)
+    seen = sampled(strength, noise, aspect, "gaussian", visible=visible, count=count, chains=16)[:, :2]
+    ratio = seen.std(axis=0, ddof=1) / finite_size_error(states, strength, aspect=aspect, visible=visible)
+    # a standard deviation from 24 machines is good to 1/sqrt(46) = 15%: three of them
+    assert (np.abs(ratio - 1) < 0.45).all()
+
+
+def test_paramagnet_and_spin_glass_are_told_apart():
+    options = {"visible": 500, "count": 1, "chains": 16}
+    order = {noise: sampled(0.4, noise, 0.5, "gaussian", **options)[0] for noise in (0.5, 2.4)}
+    # 40 sweeps of 16 chains of 250 spins that relax in about 2: an overlap of (2/20)/sqrt(16 * 250) = 0.0016 by chance
+    assert abs(order[0.5][2]) < 0.02
+    assert order[2.4][2] > 0.3
+    assert all(abs(seen[0]) < phases.ORDERED for seen in order.values())
+
+
+def test_a_linear_machine_trained_by_its_exact_gradient_follows_the_flow():
+    config = fig1.Config(visible=12, hidden=8, samples=200, scale=0.05, variances=(4.0, 2.0), duration=6.0, records=12)
+    data = fig1.run(config, progress)
+    assert float(data["gap"].max()) < 1e-6
+    # one ascent alone is off by at most its rate times growth^2 times time / 2, as long as a mode grows
+    np.testing.assert_allclose(data["strength"], data["flow_strength"], atol=0.5 * config.rate / 4 * 9 * 3)
+    assert float(data["strength"][-1, 0]) > 0.8
