@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # "paper/figure" is papers/paper/figure.py, which defines `experiment` with the same title.
 INDEX: dict[str, str] = {
+    "decelle2017/fig1": "Singular values and exact likelihood of the linear machine against time",
+    "decelle2017/phases": "Phase diagram of the ensemble with the AT line, sampled machines, and stable states by law",
     "decelle2017/fig2": "Singular values of a machine that learns MNIST, against the law of noise",
     "decelle2017/fig3": "First modes learnt against the principal components of the data",
     "decelle2017/fig4": "Modes amplified and damped while a machine learns MNIST",
