@@ -187,7 +187,7 @@ experiment = Experiment(
     title="Hopfield initialisation of a Boltzmann machine that classifies",
     presets={
         "quick": Config(),
-        "full": replace(Config(), dataset="mnist", batch_size=100, seeds=3),
+        "full": replace(Config(), dataset="mnist", batch_size=100, learning_rate=0.001, seeds=3),
     },
     run=run,
     plot=plot,
