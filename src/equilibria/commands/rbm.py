@@ -113,7 +113,7 @@ def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int,
     return 0
 
 
-def evaluate(folder: Path, data: Path, array: str | None, method: str, steps: int, chains: int, seed: int) -> int:
+def evaluate(folder: Path, data: Path, array: str | None, method: Any, steps: int, chains: int, seed: int) -> int:
     """Print the log-likelihood of data with its error and bracket, and write it as evaluation.json into the folder."""
     network = eq.load_network(folder, fallback=True)
     rows = read(data, array)
@@ -151,7 +151,7 @@ def _tiles(rows: np.ndarray, *, symmetric: bool = False) -> Figure:
     shape = (side, side) if side**2 == rows.shape[1] else (1, rows.shape[1])
     columns = min(8, len(rows))
     figure, axes = plots.panels(columns, -(-len(rows) // columns), size=(0.8, 0.8), squeeze=False)
-    limit = np.abs(rows).max() if symmetric else None
+    limit = np.abs(rows).max()
     for panel, row in zip(axes.ravel(), rows, strict=False):
         if symmetric:
             panel.imshow(row.reshape(shape), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")

@@ -49,6 +49,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     (4, 2)
     """
 
+    _log_partition: Estimate | None
+
     def __init__(
         self,
         n_components=256,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -127,7 +127,10 @@ def log_likelihood(
     by_layer = _by_layer(network, data)
     log_z = log_partition(network, method, temperature=temperature, **{"data": by_layer, **options})
     value = float(np.mean(unnormalised(network, by_layer, temperature))) - log_z.value
-    bracket = None if log_z.bracket is None else tuple(value + log_z.value - end for end in reversed(log_z.bracket))
+    bracket = None
+    if log_z.bracket is not None:
+        low, high = log_z.bracket
+        bracket = (value + log_z.value - high, value + log_z.value - low)
     return log_z._replace(value=value, bracket=bracket)
 
 
@@ -196,7 +199,7 @@ def unnormalised(network: Network, data: Mapping[str, ArrayLike], temperature: f
     >>> unnormalised(eq.rbm(4, 2, scale=0.0, key=0), {"visible": np.ones((1, 4))}).round(4)
     array([1.3863], dtype=float32)
     """
-    examples = len(next(iter(data.values())))
+    examples = len(np.asarray(next(iter(data.values()))))
     parts = np.array_split(np.arange(examples), -(-examples // _ROWS))
     measure = _summed_out if _summable(network, data) else _enumerated_out
     heat = jnp.asarray(temperature, float)
@@ -312,11 +315,15 @@ def _bethe(network: Network, temperature: float, chains: int, key: Array | int |
     labels = any(isinstance(layer.unit, OneHot) for layer in network.layers)
     two_valued = all(len(layer.unit.levels or ()) == 2 for layer in network.layers) and not labels
     pair = len(network.layers) == 2 and not network.lateral
-    how = Cavity(1000, damping=0.2) if two_valued and pair else MeanField(1000, order=1 if labels else 2)
-    starts = {} if key is None else {"chains": min(chains, 8), "key": key}
+    how: Any = (
+        Cavity(jnp.asarray(1000), damping=jnp.asarray(0.2))
+        if two_valued and pair
+        else MeanField(1000, order=1 if labels else 2)
+    )
+    starts: dict[str, Any] = {} if key is None else {"chains": min(chains, 8), "key": key}
     rest = equilibrate(network, how, temperature=temperature, **starts)
     values = np.atleast_1d(-_free_energy(how, whole, rest.state) / temperature)
-    settled = np.atleast_1d(rest.converged)
+    settled = np.atleast_1d(np.asarray(rest.converged))
     best = values[settled].max() if settled.any() else values.max()
     name = type(how).__name__
     note = f"{name}: one mode of {settled.sum()} starts that settled" if settled.any() else f"{name} did not settle"

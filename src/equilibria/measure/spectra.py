@@ -67,10 +67,10 @@ def alignment(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     >>> alignment([[1.0, 0.0]], [[2.0, 0.0], [0.0, -1.0]])
     array([[1., 0.]])
     """
-    first, second = (np.atleast_2d(np.asarray(rows, np.float64)) for rows in (first, second))
-    check.shape("second", second, (None, first.shape[1]))
-    first, second = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (first, second))
-    return np.abs(first @ second.T)
+    left, right = (np.atleast_2d(np.asarray(rows, np.float64)) for rows in (first, second))
+    check.shape("second", right, (None, left.shape[1]))
+    left, right = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (left, right))
+    return np.abs(left @ right.T)
 
 
 def captured(directions: ArrayLike, subspace: ArrayLike) -> np.ndarray:

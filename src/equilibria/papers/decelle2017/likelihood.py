@@ -42,7 +42,7 @@ class Config:
     l2: float = 0.0
     records: int = 5
     annealing_chains: int = 100
-    annealing_steps: int = 1000
+    annealing_steps: int = 3000
     seed: int = 0
 
 
@@ -78,8 +78,14 @@ def run(config: Config, progress) -> xr.Dataset:
     steps = config.epochs * (len(data) // config.batch_size)
 
     def measured(network: eq.Network) -> dict[str, float]:
-        options = {"chains": config.annealing_chains, "steps": config.annealing_steps, "key": config.seed + 3}
-        found = eq.log_partition(network, "ais", data=some, **options)
+        found = eq.log_partition(
+            network,
+            "ais",
+            data=some,
+            chains=config.annealing_chains,
+            steps=config.annealing_steps,
+            key=config.seed + 3,
+        )
         weights = {
             name: unnormalised(network, {"visible": rows}).mean() for name, rows in (("test", test), ("train", some))
         }
@@ -119,6 +125,12 @@ def plot(dataset: xr.Dataset) -> Figure:
     return figure
 
 
+def _outside(dataset: xr.Dataset) -> xr.DataArray:
+    """How far the exact value lies outside the bracket; annealing that misses a mode is off on one side only."""
+    low, high = np.minimum(dataset.low, dataset.high), np.maximum(dataset.low, dataset.high)
+    return np.maximum(np.maximum(low - dataset.exact, dataset.exact - high), 0)
+
+
 def claims(dataset: xr.Dataset) -> list[Claim]:
     last = dataset.isel(step=-1)
     found = [
@@ -140,10 +152,10 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     if "exact" in dataset:
         found.append(
             at_most(
-                "Annealing agrees with the exact sum (largest difference over the error bar)",
+                "The exact sum lies between annealing up and down (nats outside, in error bars)",
                 source="equation (3)",
                 expected=0,
-                measured=(np.abs(dataset.exact - dataset.test) / dataset.error).max(),
+                measured=(_outside(dataset) / dataset.error).max(),
                 tolerance=5,
                 reason="five standard errors",
             )
@@ -151,10 +163,10 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     if dataset.attrs["hidden"] >= 500:
         found.append(
             at_least(
-                "A machine of 784 x 500 exceeds the mark of CD-25 on test digits (nats per digit)",
+                "784 x 500 exceeds the mark of CD-25 on test digits, at the low end of the bracket (nats per digit)",
                 source="Salakhutdinov and Murray 2008",
                 expected=MARK,
-                measured=last.test,
+                measured=last.low,
             )
         )
     return found

@@ -1,0 +1,138 @@
+"""Restricted Boltzmann machines of 784 x 500 beside scikit-learn and `rbms`, on the same work.
+
+One update: persistent contrastive divergence with 500 chains and 500 examples, 1, 10 or 100 sweeps. For `rbms` the
+per-update file is not written and its gradient normalisation, which scales by norms, is left out: its own functions for
+the gradient and the sweeps are called. Then a sweep against its two matrix products, and annealing against a sweep.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import equilibria as eq
+from benchmarks._timing import race, table
+from equilibria.measure import annealing
+
+VISIBLE, HIDDEN, CHAINS, BATCH, RATE = 784, 500, 500, 500, 0.01
+DATA = np.random.default_rng(0).choice([0.0, 1.0], (BATCH, VISIBLE), p=[0.8, 0.2]).astype(np.float32)
+
+
+def ours(sweeps: int):
+    """One update of our machine: the step that the training loop compiles."""
+    network = eq.rbm(VISIBLE, HIDDEN, key=0)
+    recipe = eq.pcd(sweeps, chains=CHAINS)
+    transform = optax.sgd(RATE)
+
+    @jax.jit
+    def update(weights, state, memory, key):
+        found = eq.contrast(weights, recipe, {"visible": jnp.asarray(DATA)}, memory=memory, key=key)
+        updates, state = transform.update(found.gradient, state)
+        return jax.tree.map(jnp.add, weights, updates), state, found.memory
+
+    held = [network, transform.init(network), recipe.begin(network, {"visible": DATA}, BATCH, eq.key(1)), 0]
+
+    def once():
+        held[3] += 1
+        held[:3] = jax.block_until_ready(update(*held[:3], jax.random.fold_in(eq.key(2), held[3])))
+
+    return once
+
+
+def scikit_learn(sweeps: int):
+    """`partial_fit` does one sweep; more are done by its own `gibbs` on the chains before it."""
+    from sklearn.neural_network import BernoulliRBM
+
+    model = BernoulliRBM(n_components=HIDDEN, batch_size=BATCH, learning_rate=RATE, random_state=0)
+    model.partial_fit(DATA)
+
+    def once():
+        chains = model.h_samples_
+        for _ in range(sweeps - 1):
+            visible = model._sample_visibles(chains, model.random_state_)
+            chains = model._sample_hiddens(visible, model.random_state_)
+        model.h_samples_ = np.asarray(chains)
+        model.partial_fit(DATA)
+
+    return once
+
+
+def rbms(sweeps: int):
+    """The gradient and the sweeps of the package `rbms`, on the processor."""
+    import torch
+    from rbms.bernoulli_bernoulli.classes import BBRBM
+
+    generator = torch.Generator().manual_seed(0)
+    size = {"dtype": torch.float32, "generator": generator}
+    model = BBRBM(0.01 * torch.randn(VISIBLE, HIDDEN, **size), torch.zeros(VISIBLE), torch.zeros(HIDDEN))
+    data = {"visible": torch.from_numpy(DATA), "weights": torch.ones(BATCH)}
+    held = [model.init_chains(CHAINS)]
+    model.init_grad()
+
+    @torch.no_grad()
+    def once():
+        shown = model.sample_hiddens(dict(data))
+        held[0] = model.sample_state(held[0], sweeps)
+        model.compute_gradient(shown, held[0], centered=True)
+        for parameter in model.parameters():
+            parameter += RATE * parameter.grad
+
+    return once
+
+
+def products(sweeps: int):
+    """The two matrix products of each sweep and nothing else."""
+    weights = eq.rbm(VISIBLE, HIDDEN, key=0).couplings[0].weights
+
+    @jax.jit
+    def go(visible):
+        return jax.lax.fori_loop(0, sweeps, lambda _, v: 1e-2 * ((v @ weights) @ weights.T), visible)
+
+    return lambda: jax.block_until_ready(go(jnp.asarray(DATA)))
+
+
+def sweep(sweeps: int, *, fast: bool):
+    """Block Gibbs sweeps with the fast generator or JAX's own."""
+    network = eq.rbm(VISIBLE, HIDDEN, key=0)
+    start = {"visible": DATA, "hidden": np.zeros((BATCH, HIDDEN), np.float32)}
+    return lambda: jax.block_until_ready(
+        eq.equilibrate(network, eq.Sweeps(sweeps), start, key=eq.key(0, fast=fast)).state
+    )
+
+
+def anneal(steps: int, chains: int):
+    """Annealing through `steps` temperatures; each is to cost little more than a sweep of as many chains."""
+    network = eq.rbm(VISIBLE, HIDDEN, key=0)
+    biases = {layer.name: layer.bias for layer in network.layers}
+    start = {"visible": jnp.asarray(DATA[:chains]), "hidden": jnp.zeros((chains, HIDDEN))}
+    betas = jnp.asarray(annealing.schedule(steps))
+    one = jnp.asarray(1.0)
+    return lambda: jax.block_until_ready(annealing.anneal(network, biases, one, betas, start, eq.key(0)))
+
+
+def main() -> None:
+    """Print every comparison; peers that are not installed are left out, and that is said."""
+    for sweeps, rounds in ((1, 9), (10, 7), (100, 3)):
+        rivals = {"equilibria": ours(sweeps)}
+        for name, make in (("scikit-learn", scikit_learn), ("rbms", rbms)):
+            try:
+                rivals[name] = make(sweeps)
+            except ImportError as error:
+                print(f"{name}: not installed ({error}); left out")
+        print(f"\none update, {sweeps} sweeps\n" + table(race(rivals, rounds), "equilibria"))
+    times = race({"two products": products(30), "fast": sweep(30, fast=True), "JAX default": sweep(30, fast=False)}, 7)
+    print("\n30 sweeps of 500 chains\n" + table(times, "two products"))
+    network_sweep = eq.rbm(VISIBLE, HIDDEN, key=0)
+    start = {"visible": DATA[:100], "hidden": np.zeros((100, HIDDEN), np.float32)}
+    times = race(
+        {
+            "200 sweeps": lambda: jax.block_until_ready(
+                eq.equilibrate(network_sweep, eq.Sweeps(200), start, key=eq.key(0)).state
+            ),
+            "200 temperatures": anneal(200, 100),
+        },
+        7,
+    )
+    print("\nannealing, 100 chains\n" + table(times, "200 sweeps"))
