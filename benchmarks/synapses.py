@@ -82,7 +82,7 @@ def steps() -> None:
     data, synapses = _setting(100, 3, 500)
     mean, wide = np.asarray(synapses.mean, np.float64), data.astype(np.float64)
     z = np.random.default_rng(1).standard_normal((1000, 3))
-    draws = syn.antithetic(3, 1000, jax.random.key(2))
+    draws = syn.drawn(3, 1000, jax.random.key(2))
     grid = syn.quadrature(3, 7)
     device, key = jnp.asarray(data), jax.random.key(0)
 
@@ -108,9 +108,9 @@ def averages() -> None:
     exact = E_STEPS["exact"]
     truth = _gradient(exact, synapses, device, syn.quadrature(3, 17), key)
     ways = {
-        "draws, 1000": lambda k: _independent(1000, k),
-        "opposite pairs, 1000": lambda k: syn.antithetic(3, 1000, k),
-        "opposite pairs, 64": lambda k: syn.antithetic(3, 64, k),
+        "draws, 1000": lambda k: syn.drawn(3, 1000, k),
+        "opposite pairs, 1000": lambda k: _pairs(1000, k),
+        "draws, 32": lambda k: syn.drawn(3, 32, k),
         "grid, 5^3": lambda k: syn.quadrature(3, 5),
         "grid, 7^3": lambda k: syn.quadrature(3, 7),
     }
@@ -125,8 +125,9 @@ def averages() -> None:
         print(f"{name:24} {error:10.2e} {1e3 * seconds:8.2f} ms {error**2 * seconds:10.2e}")
 
 
-def _independent(count: int, key) -> syn.Fields:
-    return syn.Fields(jax.random.normal(key, (count, 3)), jnp.full(count, 1 / count))
+def _pairs(count: int, key) -> syn.Fields:
+    half = jax.random.normal(key, (count // 2, 3))
+    return syn.Fields(jnp.concatenate([half, -half]), jnp.full(count, 1 / count))
 
 
 def wide() -> None:
@@ -134,7 +135,7 @@ def wide() -> None:
     rng = np.random.default_rng(0)
     data = jnp.asarray(rng.choice([-1.0, 1.0], (2000, 784)), float)
     synapses = syn.Synapses(0.3 * rng.standard_normal((784, 100)))
-    fields, key = syn.antithetic(100, 32, jax.random.key(0)), jax.random.key(0)
+    fields, key = syn.drawn(100, 32, jax.random.key(0)), jax.random.key(0)
     rivals = {
         name: lambda name=name: _gradient(E_STEPS[name], synapses, data, fields, key).block_until_ready()
         for name in ("cavity", "response")

@@ -36,8 +36,8 @@ def save_synapses(path: str | Path, network: Network | Synapses) -> int:
     scale = float(np.abs(weights).max(initial=0.0))
     if network.names != _LAYERS or scale == 0 or not np.allclose(np.abs(weights), scale):
         check.refuse("network", "weights of several sizes, or none", "layers visible and hidden, weights of one size")
-    biases = {layer.name: np.asarray(layer.bias, np.float32) for layer in network.layers}
-    arrays = {"signs": np.packbits(weights > 0), **{name: bias for name, bias in biases.items() if bias.any()}}
+    arrays: dict[str, np.ndarray] = {"signs": np.packbits(weights > 0)}
+    arrays |= {layer.name: np.asarray(layer.bias, np.float32) for layer in network.layers if np.any(layer.bias)}
     header = {"format": FORMAT, "shape": list(weights.shape), "scale": scale}
     content = safetensors.numpy.save(arrays, {"synapses": json.dumps(header)})
     store.write_atomic(path, content)

@@ -32,8 +32,8 @@ from equilibria.equilibrators.sweep import Sweeps
 from equilibria.learn.synapses import (
     Fields,
     Synapses,
-    antithetic,
     ascent,
+    drawn,
     e_step,
     expected_energy,
     knows_log_partition,
@@ -100,14 +100,14 @@ def learn_synapses(
     Parameters: `data` is (M, N), or a list of such arrays to learn from side by side. `how` is the E-step: "exact" (the
     default for up to 12 hidden units), "cavity" (the paper's message passing), "response" (with linear response; the
     default beyond), "gibbs" (persistent chains), or any equilibrator. `temperature` is $1/\beta$, `prior` the mean m of
-    each weight's prior. `fields` is how many Gaussian fields the equivalent machine is averaged over, in opposite pairs
-    drawn anew each step: by default 32, or a fixed grid for up to 3 hidden units; for "gibbs" 500 that stay, with two
-    chains each. `batch_size` examples are drawn for each step, all by default. `learning_rate` (0.03, with momentum 0.9)
-    multiplies the gradient of the whole bound, which grows with M: more data than 5 N want a smaller one; an optax
-    `optimiser` may take its place. `learn_bias` learns fields on the visible spins too. `start` goes on from other
-    synapses. The history holds the bound, the KL divergence, the fraction of fields that did not converge and what
-    `observe(synapses)` returns, every `every` steps from the start. `checkpoint` is a folder for the full state every
-    `checkpoint_every` steps, from which `resume=True` goes on.
+    each weight's prior. `fields` is how many Gaussian fields the equivalent machine is averaged over, drawn anew each
+    step: by default 32, or a fixed grid for up to 3 hidden units; for "gibbs" 500 that stay, with two chains each.
+    `batch_size` examples are drawn for each step, all by default. `learning_rate` (0.03, with momentum 0.9) multiplies
+    the gradient of the whole bound, which grows with M: more data than 5 N want a smaller one; an optax `optimiser` may
+    take its place. `learn_bias` learns fields on the visible spins too. `start` goes on from other synapses. The history
+    holds the bound, the KL divergence, the fraction of fields that did not converge and what `observe(synapses)`
+    returns, every `every` steps from the start. `checkpoint` is a folder for the full state every `checkpoint_every`
+    steps, from which `resume=True` goes on.
 
     >>> rng = np.random.default_rng(0)
     >>> run = learn_synapses(rng.choice([-1, 1], (40, 10)), 2, steps=20, key=0)
@@ -202,7 +202,7 @@ class _Learner(eqx.Module):
     def fields(self, hidden_size: int, step: Array, key: Array) -> Fields:
         if self.draws is None:
             return quadrature(hidden_size, _GRID[hidden_size])
-        return antithetic(hidden_size, self.draws, jax.random.fold_in(key, 0 if self.samples else step))
+        return drawn(hidden_size, self.draws, jax.random.fold_in(key, 0 if self.samples else step))
 
     def begin(self, synapses: Synapses, key: Array) -> _Carry:
         size, hidden_size = synapses.natural.shape
@@ -225,8 +225,8 @@ class _Learner(eqx.Module):
             self.how, synapses, self.fields(self.prior.shape[1], carry.step, field_key), carry.chains, here
         )
         if self.batch_size is not None:
-            drawn = jax.random.randint(jax.random.fold_in(batch_key, carry.step), (self.batch_size,), 0, len(data))
-            data, present = data[drawn], jnp.full(self.batch_size, examples / self.batch_size)
+            chosen = jax.random.randint(jax.random.fold_in(batch_key, carry.step), (self.batch_size,), 0, len(data))
+            data, present = data[chosen], jnp.full(self.batch_size, examples / self.batch_size)
         expected = expected_energy(synapses, jnp.asarray(data, float), present, _NODES)
         found = ascent(synapses, expected, moments, examples, self.prior)
         uphill = {"natural": found.mean, "bias": found.bias * self.learn_bias}
@@ -321,9 +321,7 @@ def _draws(fields: int | None, hidden_size: int, how: Equilibrator) -> int | Non
     if fields is None:
         grid = hidden_size in _GRID and not _samples(how)
         return None if grid else _CHAINS if _samples(how) else _DRAWS
-    if check.count("fields", fields, least=2) % 2:
-        check.refuse("fields", fields, "an even number: fields come in opposite pairs")
-    return int(fields)
+    return check.count("fields", fields)
 
 
 def _checked_rate(learning_rate: float | None, optimiser: optax.GradientTransformation | None) -> Array | None:

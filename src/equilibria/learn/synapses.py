@@ -181,14 +181,16 @@ def quadrature(hidden_size: int, nodes: int) -> Fields:
     return Fields(jnp.asarray(grid, float), jnp.asarray(mass, float))
 
 
-def antithetic(hidden_size: int, count: int, key: Array) -> Fields:
-    """`count` standard normal points, every second one the opposite of the one before.
+def drawn(hidden_size: int, count: int, key: Array) -> Fields:
+    """`count` standard normal points.
 
-    >>> antithetic(3, 8, jax.random.key(0)).values.sum()
-    Array(0., dtype=float32)
+    Not in opposite pairs: what is averaged here is even in z but for the biases' part, so that a pair says little more than
+    one of its points (the error of the gradient is larger by a factor of 1.4 at the same cost).
+
+    >>> drawn(3, 8, jax.random.key(0)).values.shape
+    (8, 3)
     """
-    half = jax.random.normal(key, (count // 2, hidden_size))
-    return Fields(jnp.concatenate([half, -half]), jnp.full(count, 1 / count))
+    return Fields(jax.random.normal(key, (count, hidden_size)), jnp.full(count, 1 / count))
 
 
 class Moments(NamedTuple):

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from equilibria import plots
 from equilibria.equilibrators.cavity import Cavity, bethe, spins
+from equilibria.equilibrators.sweep import Sweeps
 from equilibria.learn.synapse_training import E_STEPS, learn_synapses
 from equilibria.learn.synapses import Synapses, e_step, quadrature
 from equilibria.papers.claims import Claim, at_least, at_most
@@ -59,10 +60,10 @@ class Config:
     examples: int = 500
     hidden_sizes: tuple[int, ...] = (2, 3)
     correlations: tuple[float, ...] = (0.3, 0.0)
-    instances: int = 5
-    steps: int = 200
+    instances: int = 4
+    steps: int = 120
     every: int = 10
-    learning_rate: float = 0.02
+    learning_rate: float = 0.03
     seed: int = 0
 
 
@@ -70,7 +71,7 @@ class Config:
 def correlation_error(how, natural: jax.Array, key: jax.Array) -> jax.Array:
     """The relative error of <sigma h> in the equivalent machine of these synapses."""
     synapses, fields = Synapses(natural), quadrature(natural.shape[1], 7)
-    copies = 20 if how is HOW["gibbs"] else 1
+    copies = 20 if isinstance(how, Sweeps) else 1
     start = {
         "visible": jnp.zeros((copies * len(fields.weights), natural.shape[0])),
         "hidden": jnp.zeros((copies * len(fields.weights), natural.shape[1])),
