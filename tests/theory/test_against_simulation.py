@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from equilibria.papers.decelle2017 import fig1, phases
+from equilibria.papers.decelle2017 import curve, fig1, phases
 from equilibria.papers.decelle2017.phases import finite_size_error, machine, measure
 from equilibria.progress import progress
 from equilibria.theory import fixed_points
@@ -64,3 +64,19 @@ def test_a_linear_machine_trained_by_its_exact_gradient_follows_the_flow():
     # one ascent alone is off by at most its rate times growth^2 times time / 2, as long as a mode grows
     np.testing.assert_allclose(data["strength"], data["flow_strength"], atol=0.5 * config.rate / 4 * 9 * 3)
     assert float(data["strength"][-1, 0]) > 0.8
+
+
+def test_spins_that_learn_clusters_follow_the_deterministic_curve():
+    visible, hidden, rate = 60, 40, 2e-3
+    data = curve.clusters(300, visible, (0.6, 0.4), 0.8, random=np.random.default_rng(6))
+    lengths = {"rate": rate, "duration": 0.48, "records": 8, "chains": 300, "sweeps": 2}
+    laws = {"start": ("bernoulli", "gaussian")}
+    found = curve.compare(data, hidden=hidden, laws=laws, modes=3, scale=0.01, seed=6, **lengths)
+    measured, predicted = found["measured"].values, found["predicted"].values[0]
+    assert found["message"].values[0] == ""
+    # components of 40 hidden units stand for their law: a relative error of order 1/sqrt(40)
+    np.testing.assert_allclose(measured[:, :2], predicted[:, :2], rtol=hidden**-0.5)
+    late = curve.crossing(found["time"].values, measured[:, 1]) / curve.crossing(found["time"].values, predicted[:, 1])
+    assert abs(late - 1) < hidden**-0.5
+    assert (measured[-1, :2] > 1.2).all()
+    assert (measured[:, 2] < 0.5).all()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 INDEX: dict[str, str] = {
     "decelle2017/fig1": "Singular values and exact likelihood of the linear machine against time",
     "decelle2017/phases": "Phase diagram of the ensemble with the AT line, sampled machines, and stable states by law",
+    "decelle2017/curve": "The spectrum of a machine that learns, predicted and measured",
     "decelle2017/fig2": "Singular values of a machine that learns MNIST, against the law of noise",
     "decelle2017/fig3": "First modes learnt against the principal components of the data",
     "decelle2017/fig4": "Modes amplified and damped while a machine learns MNIST",

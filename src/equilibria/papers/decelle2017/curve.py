@@ -1,0 +1,255 @@
+"""The deterministic learning curve against a real training: spins that learn clusters, and the leading modes of images.
+
+Theory and training have no fields. The training is plain gradient ascent with persistent chains, many of them, and a
+small rate. Theory is that of large machines: its error in the response of a mode below the threshold is of relative
+order 1 / (L (1 - w^2)^2), with L = sqrt(N_v N_h). Clusters have variances of order N_v and pass the threshold at once;
+the modes of small images come to it slowly, and there a machine of few units leaves the curve, which goes on near the
+fixed point w^2 = 1 - 1/variance of the linear machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+import xarray as xr
+
+import equilibria as eq
+from equilibria import plots
+from equilibria.data import digits, grey, mnist
+from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.frame import Experiment
+
+# Cluster centres are -1 and +1, and so are the modes that they make in the visible layer. The hidden components begin
+# normal; learning flattens them, towards -1 and +1 in the end.
+LAWS = {"normal hidden components": ("bernoulli", "gaussian"), "±1 hidden components": "bernoulli"}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Clusters of these `shares` about random centres, then images; the length of each training in units of time."""
+
+    visible: int = 100
+    hidden: int = 60
+    samples: int = 400
+    shares: tuple[float, ...] = (0.5, 0.3, 0.2)
+    agreement: float = 0.8  # of a sample with the centre of its cluster
+    modes: int = 4
+    scale: float = 0.01  # of the first weights
+    rate: float = 1e-3
+    duration: float = 0.7
+    images: str = "digits"
+    image_hidden: int = 30
+    image_samples: int = 400
+    image_rate: float = 2e-3
+    image_duration: float = 1.4
+    chains: int = 400
+    sweeps: int = 2
+    records: int = 14
+    seed: int = 0
+
+
+def clusters(count: int, visible: int, shares, agreement: float, *, random: np.random.Generator) -> np.ndarray:
+    """Noisy copies of random centres, each with a random sign so that their mean vanishes."""
+    centres = random.choice([-1.0, 1.0], (len(shares), visible))
+    signs = random.choice([-1.0, 1.0], (count, 1))
+    agree = np.where(random.random((count, visible)) < (1 + agreement) / 2, 1.0, -1.0)
+    return centres[random.choice(len(shares), count, p=shares)] * signs * agree
+
+
+def pictures(name: str, count: int) -> np.ndarray:
+    """The first images of a set as spins: each pixel about its own median, and only pixels that take both sides often.
+
+    Without fields the machine could learn a mean only as a mode, which would hide the others.
+    """
+    shades = grey({"digits": digits, "mnist": mnist}[name]().train_images[:count])
+    spins = np.where(shades > np.median(shades, axis=0), 1.0, -1.0)
+    return spins[:, np.abs(spins.mean(axis=0)) < 0.5]
+
+
+def without_fields(rate: float) -> optax.GradientTransformation:
+    """Gradient descent that leaves the biases where they are."""
+
+    def weights_only(updates, _):
+        return eqx.tree_at(lambda net: [layer.bias for layer in net.layers], updates, replace_fn=lambda bias: 0 * bias)
+
+    return optax.chain(optax.sgd(rate), optax.stateless(weights_only))
+
+
+def train(data: np.ndarray, weights: np.ndarray, *, rate: float, steps: list[int], chains: int, sweeps: int, key):
+    """The spectra at `steps` of a machine that learns all `data` at once, and the kurtosis of its last modes."""
+    layers = [
+        eq.Layer(name, eq.Spin(), np.zeros(size))
+        for name, size in zip(("visible", "hidden"), weights.shape, strict=True)
+    ]
+    network = eq.Network(layers, [eq.Dense(("visible", "hidden"), weights)])
+    run = eq.train(
+        network, data, eq.pcd(sweeps, chains, centered=False), epochs=steps[-1], batch_size=len(data),
+        optimiser=without_fields(rate), record=steps, show_progress=False, key=key,
+        metrics=lambda net: {"strengths": eq.spectrum(net).values},
+    )  # fmt: skip
+    return run.history["strengths"].values, eq.spectrum(run.network)
+
+
+def excited(data: np.ndarray, weights: np.ndarray, modes: int) -> np.ndarray:
+    """The part of the first weights that the data's strongest modes e_a pull on: hidden directions W^T e_a.
+
+    The rest only decays; without it the curve has few modes to follow.
+    """
+    principal = eq.principal_components(data, centred=False).first[:modes]
+    along = np.linalg.qr((principal @ weights).T)[0]
+    return weights @ along @ along.T
+
+
+def compare(data, *, hidden, laws, modes, scale, rate, duration, chains, sweeps, records, seed) -> xr.Dataset:
+    """A training and the curve predicted for it under each law of components."""
+    weights = scale * np.random.default_rng(seed + 1).normal(size=(data.shape[1], hidden))
+    stride = max(1, round(duration / rate / records))
+    steps = [stride * (index + 1) for index in range(records)]
+    seen, last = train(data, weights, rate=rate, steps=steps, chains=chains, sweeps=sweeps, key=jax.random.key(seed))
+    times = rate * np.array(steps)
+    begin, predicted, messages = excited(data, weights, modes), [], []
+    for law in laws.values():
+        curve = eq.theory.learning_curve(data, begin, times, modes=modes, components=law, tolerance=3e-3)
+        row = np.full((len(times), modes), np.nan)
+        row[: len(curve.times)] = curve.strengths
+        predicted.append(row)
+        messages.append(curve.message)
+    flatness = [np.mean(part[:modes] ** 4, axis=1) * part.shape[1] ** 2 for part in (last.first, last.second)]
+    return xr.Dataset(
+        {
+            "measured": (("time", "mode"), seen[:, :modes]),
+            "predicted": (("law", "time", "mode"), np.array(predicted)),
+            "kurtosis": (("layer", "mode"), np.array(flatness)),
+            "message": ("law", messages),
+            "variance": ("mode", eq.principal_components(data, centred=False).values[:modes] ** 2),
+        },
+        {"time": times, "law": list(laws), "layer": ["visible", "hidden"], "units": np.sqrt(data.shape[1] * hidden)},
+    )
+
+
+def run(config: Config, progress) -> xr.Dataset:
+    """Clusters under two laws of hidden components, images under one."""
+    random = np.random.default_rng(config.seed)
+    common = {name: getattr(config, name) for name in ("modes", "scale", "chains", "sweeps", "records", "seed")}
+    blobs = clusters(config.samples, config.visible, config.shares, config.agreement, random=random)
+    images = pictures(config.images, config.image_samples)
+    lengths = {"rate": config.rate, "duration": config.duration}
+    image_lengths = {"rate": config.image_rate, "duration": config.image_duration}
+    with progress(2, "learning", "training") as bar:
+        left = compare(blobs, hidden=config.hidden, laws=LAWS, **lengths, **common)
+        bar.update(1)
+        laws = {"normal components": "gaussian"}
+        right = compare(images, hidden=config.image_hidden, laws=laws, **image_lengths, **common)
+        bar.update(1)
+    renamed = right.rename({name: f"image_{name}" for name in (*right.data_vars, "time", "law", "units")})
+    return xr.merge([left, renamed]).assign_attrs(
+        images=config.images, clusters=len(config.shares), hidden=config.hidden, image_hidden=config.image_hidden
+    )
+
+
+def crossing(times: np.ndarray, strengths: np.ndarray, level: float = 0.5) -> float:
+    """When a growing strength first passes `level`, between the records around it; NaN if it does not.
+
+    >>> crossing(np.array([1.0, 2.0]), np.array([0.25, 1.0]))
+    1.5
+    """
+    above = np.flatnonzero(strengths > level)
+    if not above.size or above[0] == 0:
+        return float("nan")
+    around = slice(above[0] - 1, above[0] + 1)
+    return float(np.interp(np.log(level), np.log(strengths[around]), times[around]))
+
+
+def plot(dataset: xr.Dataset):
+    """Predicted spectra as lines over the measured ones."""
+    figure, (left, right) = plots.panels(columns=2, size=(5.0, 3.8))
+    names = (
+        (left, "", f"{dataset.attrs['clusters']} clusters, {dataset.attrs['hidden']} hidden spins"),
+        (right, "image_", f"leading modes of {dataset.attrs['images']}, {dataset.attrs['image_hidden']} hidden spins"),
+    )
+    for axes, kind, title in names:
+        times, laws = dataset[f"{kind}time"], dataset[f"{kind}law"].values
+        axes.axhspan(0.95, 1.05, color="#eeeeee", zorder=0, label="response off by up to 25%")
+        for mode in range(dataset.sizes["mode"]):
+            colour = plots.PALETTE[mode]
+            for law, line in zip(laws, ("-", "--"), strict=False):
+                row = dataset[f"{kind}predicted"].sel({f"{kind}law": law}).isel(mode=mode)
+                plots.theory_line(axes, times, row, colour=colour, linestyle=line, label=None if mode else law)
+            if kind:
+                fixed = float(eq.theory.linear_fixed_point(dataset["image_variance"][mode]))
+                axes.axhline(
+                    fixed, color=colour, linestyle=":", linewidth=0.9, label=None if mode else "linear machine"
+                )
+            label = None if mode else "training, persistent chains"
+            plots.simulation_points(axes, times, dataset[f"{kind}measured"].isel(mode=mode), colour=colour, label=label)
+        axes.set(xlabel="time (rate × updates)", ylabel="singular value $w_α$", ylim=(0, None), title=title)
+        axes.legend(
+            loc="lower right" if kind == "" else "upper left", bbox_to_anchor=(1, 0.1) if kind == "" else (0, 1)
+        )
+    return figure
+
+
+def _lateness(dataset: xr.Dataset, count: int) -> float:
+    """The largest relative difference of the times at which the first modes pass 1/2, measured and predicted."""
+    rows = dataset["measured"].values, dataset["predicted"].values[0]
+    times = dataset["time"].values
+    seen, expected = (np.array([crossing(times, row[:, mode]) for mode in range(count)]) for row in rows)
+    return float(np.abs(seen / expected - 1).max())
+
+
+def claims(dataset: xr.Dataset) -> list[Claim]:
+    """Modes emerge when predicted; where they end lies between the curves of normal and of ±1 hidden components."""
+    count, finite = dataset.attrs["clusters"], dataset.attrs["hidden"] ** -0.5
+    normal, flat = (dataset["predicted"].isel(law=law, time=-1).values[:count].mean() for law in (0, 1))
+    measured = dataset["measured"].isel(time=-1).values
+    end = measured[:count].mean()
+    # theory has an error of 1 / (L (1 - w^2)^2), which is 1/10 at this strength
+    predicted = dataset["image_predicted"].values[0]
+    limit = np.sqrt(1 - np.sqrt(10 / float(dataset["image_units"])))
+    early = predicted.max(axis=1) < limit
+    gap = np.abs(dataset["image_measured"].values - predicted)[early].max()
+    scatter = "of order 1/sqrt(N_h): components of N_h units stand for their law"
+    return [
+        at_most(
+            "Clusters: the modes emerge when the deterministic curve says; largest relative difference in time",
+            source="'a deterministic learning curve for the RBM'", expected=0.0, measured=_lateness(dataset, count),
+            tolerance=finite, reason=scatter,
+        ),
+        at_most("Clusters: one mode for each cluster passes the threshold 1, and no other; the next one's strength",
+                source="linear instabilities", expected=1.0, measured=float(measured[count])),
+        at_least(
+            "Clusters: in the end the strengths are above those for hidden components of ±1 (kurtosis 1)",
+            source="learning curve", expected=float(flat), measured=float(end),
+        ),
+        at_most(
+            "Clusters: and below those for normal ones (kurtosis 3), with which the machine began; measured kurtosis "
+            f"{float(dataset['kurtosis'].sel(layer='hidden').values[:count].mean()):.2g}",
+            source="learning curve", expected=float(normal), measured=float(end),
+        ),
+        at_most(
+            f"Leading modes of {dataset.attrs['images']}: largest distance of a strength from the curve while all are below "
+            f"{limit:.2f}, where theory is that of large machines to 10%",
+            source="'a deterministic learning curve for the RBM'", expected=0.0, measured=float(gap),
+            tolerance=0.1 * limit, reason="relative error 1 / (L (1 - w^2)^2) = 0.1 of the response",
+        ),
+    ]  # fmt: skip
+
+
+experiment = Experiment(
+    id="decelle2017/curve",
+    title="The spectrum of a machine that learns, predicted and measured",
+    presets={
+        "quick": Config(),
+        "full": Config(
+            visible=400, hidden=200, samples=2000, rate=2e-4, duration=0.2, chains=2000, sweeps=4, records=40,
+            images="mnist", image_hidden=100, image_samples=2000, image_rate=2e-4, image_duration=0.3, modes=6,
+        ),
+    },
+    run=run,
+    plot=plot,
+    claims=claims,
+)  # fmt: skip
