@@ -77,10 +77,13 @@ def _mean(dataset: xr.Dataset, case: int, density: float) -> float:
 
 
 def onset(dataset: xr.Dataset, case: int, level: float = 0.5) -> float:
-    """The density at which the mean overlap passes `level`."""
-    means = dataset["overlap"].isel(case=case).mean("instance").values
-    above = int(np.argmax(means > level))
-    return float(np.interp(level, means[above - 1 : above + 1], dataset["density"].values[above - 1 : above + 1]))
+    """The density at which the mean overlap passes `level` for the last time; the end it does not reach, otherwise."""
+    means, density = dataset["overlap"].isel(case=case).mean("instance").values, dataset["density"].values
+    below = np.flatnonzero(means <= level)
+    if not len(below) or below[-1] == len(means) - 1:
+        return float(density[-1] if len(below) else density[0])
+    around = slice(below[-1], below[-1] + 2)
+    return float(np.interp(level, means[around], density[around]))
 
 
 def claims(dataset: xr.Dataset) -> list[Claim]:

@@ -19,7 +19,7 @@ from equilibria.learn.synapse_training import E_STEPS, learn_synapses
 from equilibria.learn.synapses import Synapses, e_step, quadrature
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.frame import Experiment
-from equilibria.papers.huang2019.common import matched, plant, standard_error
+from equilibria.papers.huang2019.common import matched, plant
 
 
 class PaperMoments(Cavity):
@@ -144,7 +144,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             at_least(
                 f"Linear response learns as well as the exact sum ({name}): mean overlap",
                 source=source, expected=float(exact.mean()), measured=float(last.sel(e_step="response").mean()),
-                tolerance=2 * standard_error(exact.values[:, None]), reason="two standard errors over the instances",
+                tolerance=0.05, reason="an instance's mean overlap scatters by 0.05 to 0.1: two standard errors of four",
             ),
             at_most(
                 f"Linear response has smaller errors than the pair alone ({name})", source=source,
