@@ -29,7 +29,7 @@ class Descent(Sweeps):
     ('mode', Array(0.5, dtype=float32))
     """
 
-    overshoot: Any = eqx.field(converter=_overshoot)
+    overshoot: Any = eqx.field(converter=_overshoot, default=0.5)
 
     def __init__(self, steps: int, overshoot: float = 0.5, *, tolerance: float | None = None):
         self.steps, self.tolerance = whole("steps")(steps), optional_tolerance(tolerance)

@@ -51,7 +51,8 @@ def swift(network: Network) -> Network:
 
 
 def _swift(coupling: Coupling) -> Coupling:
-    plain = type(coupling) is Dense and not coupling.lateral
-    if not plain or min(coupling.shape[-2:]) < _SMALLEST_SIDE or jax.default_backend() != "cpu":
+    if not isinstance(coupling, Dense) or coupling.lateral or jax.default_backend() != "cpu":
+        return coupling
+    if type(coupling) is not Dense or min(coupling.shape[-2:]) < _SMALLEST_SIDE:
         return coupling
     return Swift(coupling.ends, coupling.weights, jax.lax.optimization_barrier(jnp.asarray(coupling.weights).T))

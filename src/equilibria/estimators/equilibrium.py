@@ -30,8 +30,17 @@ from equilibria.world import Clamp, cross_entropy, squared_error
 
 # Predictions are made in chunks of one size, the last filled up: one compiled function, and the same bits in any company.
 _CHUNK = 200
-_LOSSES = {"cross_entropy": (cross_entropy, Gaussian()), "squared_error": (squared_error, Clipped())}
+# Outputs times this are the logits: with couplings small enough for one rest state, outputs are of order one.
+_SHARPNESS = 4.0
 _TINY = 1e-12
+
+
+def _softmax_cost(state: Any, target: Any) -> Any:
+    """The cross-entropy of a softmax read-out of the outputs, with a slope of order one."""
+    return cross_entropy(_SHARPNESS * state, target) / _SHARPNESS
+
+
+_LOSSES = {"cross_entropy": (_softmax_cost, Gaussian()), "squared_error": (squared_error, Clipped())}
 
 
 @lru_cache
@@ -55,7 +64,7 @@ class _Layered(BaseEstimator):
             "equilibrium_propagation", "contrastive_hebbian", "recurrent_backprop"
         ] = "equilibrium_propagation",
         loss: Literal["cross_entropy", "squared_error"] | None = None,
-        nudge: float = 0.5,
+        nudge: float = 0.25,
         sweeps: int = 30,
         nudged_sweeps: int = 10,
         gain: float = 0.5,
@@ -123,7 +132,8 @@ class _Layered(BaseEstimator):
         batch_size = min(check.count("batch_size", self.batch_size), len(X))
         per_epoch = len(X) // batch_size
         epochs = check.count("max_iter", self.max_iter)
-        self.validation_scores_, best = [], [network]
+        best = [network]
+        self.validation_scores_: list[float] = []
 
         def watch(step: int, network: Network) -> None:
             self.network_, self.n_iter_ = network, step // per_epoch
@@ -194,7 +204,7 @@ class EquilibriumClassifier(ClassifierMixin, _Layered):
     def _loss(self):
         return _LOSSES[check.choice("loss", self.loss or "cross_entropy", _LOSSES)]
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> EquilibriumClassifier:
+    def fit(self, X: Any, y: Any) -> EquilibriumClassifier:
         """Learn to tell the classes of y apart."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
@@ -210,7 +220,7 @@ class EquilibriumClassifier(ClassifierMixin, _Layered):
     @available_if(lambda self: self.loss != "squared_error")
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of each class: the softmax of the outputs. Only with the cross-entropy."""
-        return np.asarray(jax.nn.softmax(self._outputs(X), axis=1), np.float64)
+        return np.asarray(jax.nn.softmax(_SHARPNESS * self._outputs(X), axis=1), np.float64)
 
 
 class EquilibriumRegressor(RegressorMixin, _Layered):
@@ -228,7 +238,7 @@ class EquilibriumRegressor(RegressorMixin, _Layered):
         check.choice("loss", self.loss, (None, "squared_error"))
         return squared_error, Gaussian()
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> EquilibriumRegressor:
+    def fit(self, X: Any, y: Any) -> EquilibriumRegressor:
         """Learn to predict y."""
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         y = np.asarray(y, np.float64)

@@ -42,16 +42,14 @@ class Phase(eqx.Module):
     how: Equilibrator
     hold: Literal["none", "inputs", "all"] = eqx.field(static=True, default="none")
     start: Start = eqx.field(static=True, default="data")
-    nudge: Array | None = eqx.field(
-        default=None, converter=lambda value: value if value is None else jnp.asarray(value, float)
-    )
+    nudge: Any = eqx.field(default=None, converter=lambda value: value if value is None else jnp.asarray(value, float))
     temperature: Any = eqx.field(default=1.0, converter=lambda value: jnp.asarray(value, float))
     cost: Callable[[Array, Array], Array] = eqx.field(static=True, default=squared_error)
 
     def world(self, data: Mapping[str, Array], target: str) -> list[Clamp | Nudge]:
         """What is imposed on the network when these data are shown."""
         shown = {"none": [], "inputs": [name for name in data if name != target], "all": list(data)}[self.hold]
-        clamps = [Clamp(name, data[name]) for name in shown]
+        clamps: list[Clamp | Nudge] = [Clamp(name, data[name]) for name in shown]
         return clamps if self.nudge is None else [*clamps, Nudge(target, data[target], self.nudge, self.cost)]
 
 
@@ -63,7 +61,7 @@ class Rule(eqx.Module):
 
     # Not annotated: a field of the same name in a rule keeps its own place among that rule's fields.
     watch_changes = False
-    chains = None
+    chains = None  # type: Any
 
     @abstractmethod
     def begin(self, network: Network, data: Mapping[str, Array], batch_size: int, key: Array) -> dict[str, Any]:
@@ -95,13 +93,13 @@ class Recipe(Rule):
     plus: Phase
     minus: Phase | None
     base: Phase | None = None
-    chains: int | None = eqx.field(static=True, default=None)  # type: ignore[misc]
+    chains: int | None = eqx.field(static=True, default=None)
     random_sign: bool = eqx.field(static=True, default=False)
     about_means: bool = eqx.field(static=True, default=False)
     l1: Any = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
     l2: Any = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
     precision: str = eqx.field(static=True, default="float32")
-    watch_changes: bool = eqx.field(static=True, default=False)  # type: ignore[misc]
+    watch_changes: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         if self.minus is None and self.base is None:
@@ -193,22 +191,21 @@ def contrast(
     keys = iter(jax.random.split(key, 8))
     sign = jnp.where(recipe.random_sign & jax.random.bernoulli(next(keys)), -1.0, 1.0)
 
-    def beginning(phase: Phase, base: Equilibrium | None) -> State:
+    def beginning(phase: Phase, base: State) -> State:
         drawn = _drawn(network, batch, next(keys)) if phase.start in ("random", "data") else {}
         rest = _at_rest(network, batch, [name for name in network.names if name not in drawn])
-        sources = {
+        stored = memory.get("particles", {})
+        sources: dict[str, Any] = {
             "data": data,
             "rest": {},
             "random": {},
             "chains": memory.get("chains"),
-            "particles": {
-                name: jnp.asarray(layer[index], float) for name, layer in memory.get("particles", {}).items()
-            },
-            "base": base.state if base is not None else None,
+            "particles": {name: jnp.asarray(layer[index], float) for name, layer in stored.items()},
+            "base": base,
         }
         return {**rest, **drawn, **sources[phase.start]}
 
-    def reach(phase: Phase, base: Equilibrium | None) -> tuple[Phase, Equilibrium]:
+    def reach(phase: Phase, base: State) -> tuple[Phase, Equilibrium]:
         if phase.nudge is not None:
             phase = eqx.tree_at(lambda here: here.nudge, phase, sign * phase.nudge)
         surroundings = setting(network, phase.world(data, target), phase.temperature)
@@ -218,39 +215,39 @@ def contrast(
         carried = memory.get("carried") if phase.start == "chains" else None
         return phase, relax(phase.how, surroundings, start, next(keys), carried)
 
-    base = reach(recipe.base, None)[1] if recipe.base is not None else None
-    plus_phase, plus = reach(recipe.plus, base)
-    minus_phase, minus = reach(recipe.minus, base) if recipe.minus is not None else (recipe.base, base)
-    nudges = [0.0 if phase.nudge is None else phase.nudge for phase in (plus_phase, minus_phase)]
-    distance = nudges[0] - nudges[1] if plus_phase.nudge is not None else 1.0
+    ends: dict[str, tuple[Phase, Equilibrium]] = {}
+    if recipe.base is not None:
+        ends["base"] = reach(recipe.base, {})
+    base = ends["base"][1].state if "base" in ends else {}
+    ends["plus"] = reach(recipe.plus, base)
+    if recipe.minus is not None:
+        ends["minus"] = reach(recipe.minus, base)
+    plus, minus = ends["plus"], ends["minus" if "minus" in ends else "base"]
 
     def averaged(parameters: Network, phase: Phase, end: Equilibrium) -> Array:
         surroundings = setting(parameters, phase.world(data, target), phase.temperature)
         return jnp.mean(phase.how.free_energy(surroundings, end.state))
 
-    (high, pushed), (low, pulled) = (
-        eqx.filter_value_and_grad(averaged)(network, phase, end)
-        for phase, end in ((plus_phase, plus), (minus_phase, minus))
-    )
-    value = (high - low) / distance
+    (high, pushed), (low, pulled) = (eqx.filter_value_and_grad(averaged)(network, *end) for end in (plus, minus))
+    nudges = [0.0 if phase.nudge is None else phase.nudge for phase, _ in (plus, minus)]
+    distance = 1.0 if plus[0].nudge is None else nudges[0] - nudges[1]
     gradient = jax.tree.map(lambda first, second: (first - second) / distance, pushed, pulled)
     if recipe.about_means:
         gradient = centered(gradient, jax.tree.map(lambda first, second: -(first + second) / 2, pushed, pulled))
-    gradient = _penalised(gradient, network, recipe)
-    for phase, end in ((recipe.base, base), (plus_phase, plus), (recipe.minus and minus_phase, minus)):
-        if phase is not None and phase.start == "chains":
+    for phase, end in ends.values():
+        if phase.start == "chains":
             memory["chains"], memory["carried"] = end.state, end.memory
-        if phase is not None and phase.start == "particles":
+        if phase.start == "particles":
             stored = memory["particles"]
             memory["particles"] = {
                 name: stored[name].at[index].set(end.state[name].astype(stored[name].dtype)) for name in stored
             }
-    report = {"contrast": value, **_unsettled({"base": base, "plus": plus, "minus": minus})}
-    if minus_phase is not None and minus.memory is not None:
-        report |= minus_phase.how.watched(minus.memory)
-    if base is not None:
-        report |= errors(recipe.plus.cost, base.state[target], data[target])
-    return Contrast(gradient, memory, report)
+    report = {"contrast": (high - low) / distance, **_unsettled(ends)}
+    if minus[1].memory is not None:
+        report |= minus[0].how.watched(minus[1].memory)
+    if recipe.base is not None:
+        report |= errors(recipe.plus.cost, base[target], data[target])
+    return Contrast(_penalised(gradient, network, recipe), memory, report)
 
 
 def centered(gradient: Network, means: Network) -> Network:
@@ -299,12 +296,10 @@ def _penalised(gradient: Network, network: Network, recipe: Recipe) -> Network:
     return eqx.tree_at(lambda net: net.couplings, gradient, couplings)
 
 
-def _unsettled(ends: Mapping[str, Equilibrium | None]) -> dict[str, Array]:
+def _unsettled(ends: Mapping[str, tuple[Phase, Equilibrium]]) -> dict[str, Array]:
     """The fraction of examples that did not come to rest in each phase that had a tolerance."""
     return {
-        f"unconverged_{name}": jnp.mean(~end.converged)
-        for name, end in ends.items()
-        if end is not None and end.converged is not None
+        f"unconverged_{name}": jnp.mean(~end.converged) for name, (_, end) in ends.items() if end.converged is not None
     }
 
 

@@ -43,7 +43,7 @@ def scale_by_coupling(factors: Sequence[float]) -> optax.GradientTransformation:
 class Equalised(NamedTuple):
     """What `equalised` keeps: how often it was called, and a running mean of the norm of each coupling's gradient."""
 
-    count: Array
+    calls: Array
     norms: Array
 
 
@@ -67,11 +67,11 @@ def equalised(change: float = 1e-3, *, memory: float = 0.99) -> optax.GradientTr
         return Equalised(jnp.zeros((), int), jnp.zeros(len(parameters.couplings)))
 
     def update(updates, state, parameters):
-        count = state.count + 1
+        calls = state.calls + 1
         norms = memory * state.norms + (1 - memory) * coupling_norms(updates)
-        typical = norms / (1 - memory**count)
+        typical = norms / (1 - memory**calls)
         rates = -change * coupling_norms(parameters) / jnp.maximum(typical, jnp.finfo(jnp.float32).tiny)
-        return by_coupling(updates, rates), Equalised(count, norms)
+        return by_coupling(updates, rates), Equalised(calls, norms)
 
     return optax.GradientTransformation(init, update)
 
@@ -125,11 +125,11 @@ def spectrally_scaled(network: Network, norms: float | Sequence[float] = 1.0) ->
     >>> [round(float(np.linalg.norm(coupling.weights, 2)), 3) for coupling in net.couplings]
     [1.5, 0.5]
     """
-    wanted = [norms] * len(network.couplings) if np.ndim(norms) == 0 else list(norms)
+    wanted = list(np.broadcast_to(norms, len(network.couplings)) if np.ndim(norms) == 0 else np.asarray(norms))
     if len(wanted) != len(network.couplings):
         check.refuse("norms", f"{len(wanted)} numbers", f"one, or one for each of {len(network.couplings)} couplings")
     couplings = [
-        _scaled(coupling, check.number("norms", norm, least=0.0))
+        _scaled(coupling, float(check.number("norms", norm, least=0.0)))
         for coupling, norm in zip(network.couplings, wanted, strict=True)
     ]
     return Network(network.layers, couplings)

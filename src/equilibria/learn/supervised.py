@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -55,7 +56,8 @@ def _surroundings(network: Network, data: Mapping[str, Array], target: str) -> t
 
 
 def _one_step(how: Equilibrator, prepared: Setting, state: State, free: State) -> State:
-    moved, _ = how.step(prepared, {**state, **free}, None, None)
+    no_key: Any = None
+    moved, _ = how.step(prepared, {**state, **free}, None, no_key)
     return {name: moved[name] for name in free}
 
 

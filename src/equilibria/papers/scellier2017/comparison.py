@@ -88,7 +88,7 @@ def run(config: Config, progress) -> xr.Dataset:
 
         def measure(network: eq.Network, rule=rule, name=name) -> dict[str, float]:
             if name.startswith("ordinary"):
-                outputs = feedforward(network, {"input": test_inputs})["output"]
+                outputs = feedforward(network, {"input": jnp.asarray(test_inputs)})["output"]
             else:
                 outputs = eq.equilibrate(network, FREE, world=eq.Clamp("input", test_inputs))["output"]
             wrong = np.argmax(outputs, axis=-1) != images.test_labels

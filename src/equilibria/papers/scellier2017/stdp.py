@@ -37,11 +37,12 @@ def run(config: Config, progress) -> xr.Dataset:
         free = Implicit(energy, step=0.2, steps=5000).fixed_point(parameters, 0.0, start, world)
         for step in progress(config.steps, "steps", "step"):
             flow = Implicit(energy, step=step, steps=round(config.duration / step))
-            path = np.asarray(rates(flow.path(parameters, config.nudge, free.state, world)))
+            path = rates(flow.path(parameters, config.nudge, free.state, world))
             changes.append([np.asarray(stdp(path, rule=rule))[pairs] for rule in ("left", "trapezoid")])
             alone = np.asarray(stdp(path, tied=False))
             untied.append(np.abs(alone - alone.T).max())
-            contrasts.append((np.outer(path[-1], path[-1]) - np.outer(path[0], path[0]))[pairs])
+            ends = np.asarray(path)[[0, -1]]
+            contrasts.append((np.outer(ends[1], ends[1]) - np.outer(ends[0], ends[0]))[pairs])
         speeds = np.asarray(stdp(path, rule="left"))[pairs]
     return xr.Dataset(
         {
@@ -49,7 +50,7 @@ def run(config: Config, progress) -> xr.Dataset:
             "contrast": (("step", "pair"), contrasts),
             "asymmetry": ("step", untied),
             "finest": ("pair", speeds),
-            "path": (("time", "neuron"), path),
+            "path": (("time", "neuron"), np.asarray(path)),
         },
         {"step": list(config.steps), "rule": ["left", "trapezoid"], "time": np.arange(len(path)) * config.steps[-1]},
     )
@@ -57,7 +58,7 @@ def run(config: Config, progress) -> xr.Dataset:
 
 def _errors(dataset: xr.Dataset) -> xr.DataArray:
     missed = dataset["change"] - dataset["contrast"]
-    return np.sqrt((missed**2).sum("pair") / (dataset["contrast"] ** 2).sum("pair"))
+    return ((missed**2).sum("pair") / (dataset["contrast"] ** 2).sum("pair")) ** 0.5
 
 
 def plot(dataset: xr.Dataset):

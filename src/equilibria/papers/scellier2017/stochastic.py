@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -83,7 +84,7 @@ def run(config: Config, progress) -> xr.Dataset:
             columns[name].append(np.ravel(estimate.value))
             spreads[name].append(np.ravel(estimate.error))
         exact.append(_exact_response(system, config.nudge))
-    data = {name: (("temperature", _axis(name)), np.stack(values)) for name, values in columns.items()}
+    data: dict[str, Any] = {name: (("temperature", _axis(name)), np.stack(values)) for name, values in columns.items()}
     data |= {f"{name}_error": (("temperature", _axis(name)), np.stack(values)) for name, values in spreads.items()}
     for name in exact[0]:
         axes = ("temperature", "parameter") if name == "exact_response" else ("temperature",)
@@ -130,7 +131,7 @@ def plot(dataset: xr.Dataset):
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
     """In standard errors: 4.5 of them are passed by chance once in 10^5."""
-    about = {"tolerance": 4.5, "expected": 0.0, "reason": "standard errors of independent chains"}
+    about: dict[str, Any] = {"tolerance": 4.5, "expected": 0.0, "reason": "standard errors of independent chains"}
     slope = dataset["exact_slope"].values[:, None]
     bias = float(np.abs(dataset["exact_slope"] / dataset["exact_variance"] - 1).max())
     return [

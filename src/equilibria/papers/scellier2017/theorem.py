@@ -43,7 +43,8 @@ def run(config: Config, progress) -> xr.Dataset:
             exact = _flat(system.gradient(parameters, 0.0, start, world, method="implicit"))
 
             def error(exact=exact, where=(parameters, 0.0, start, world), **how) -> float:
-                return np.linalg.norm(_flat(system.gradient(*where, **how)) - exact) / np.linalg.norm(exact)
+                missed = _flat(system.gradient(*where, **how)) - exact
+                return float(np.linalg.norm(missed) / np.linalg.norm(exact))
 
             recurrent.append(error(method="recurrent"))
             errors.append([[error(nudge=nudge, sides=sides) for nudge in config.nudges] for sides in SIDES])
@@ -65,7 +66,7 @@ def _flat(gradient) -> np.ndarray:
 
 def _orders(dataset: xr.Dataset) -> xr.DataArray:
     """The slope of log error against log nudge between the two smallest nudges, median over networks."""
-    smallest = np.log(dataset["error"].isel(nudge=slice(-2, None)))
+    smallest: xr.DataArray = xr.apply_ufunc(np.log, dataset["error"].isel(nudge=slice(-2, None)))
     width = float(np.diff(np.log(dataset["nudge"][-2:]))[0])
     return (smallest.diff("nudge").squeeze("nudge", drop=True) / width).median("network")
 
