@@ -30,7 +30,8 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     each weight's prior, `n_iter` the number of steps, `batch_size` the examples of each (None: all), `learning_rate`
     multiplies the gradient of the whole bound, and `learn_bias` gives features a bias as well.
 
-    Attributes: `components_` (components, features) of -1 and +1; `means_` and `variances_` of the weights, what was
+    Attributes: `components_` (components, features) of -1 and +1, the most probable weights or, with `learn_bias`, a
+    draw; `means_` and `variances_` of the weights, what was
     learned of each; `synapses_`, `network_` (the decoded machine) and `history_`; `n_features_in_`.
 
     >>> X = np.random.default_rng(0).choice([-1, 1], (30, 12))
@@ -86,9 +87,12 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             key=int(seeds[0]),
         )
         self.synapses_, self.history_ = run.synapses, run.history
-        # With biases to hand, they take back what decoding weights that are not known would add.
-        self.network_ = compensated(run.synapses, data) if self.learn_bias else run.synapses.network()
-        self.components_ = np.asarray(run.synapses.decoded.T, np.float64)
+        weights = run.synapses.decoded
+        self.network_ = run.synapses.network()
+        if self.learn_bias:  # biases can take back what the signs of weights that are not known would add
+            weights = run.synapses.sample(key=self._draws)
+            self.network_ = compensated(run.synapses, data, weights)
+        self.components_ = np.asarray(weights.T, np.float64)
         self.means_, self.variances_ = np.asarray(run.synapses.mean.T), np.asarray(run.synapses.variance.T)
         self.n_iter_ = n_iter
         unsettled = float(run.history["unconverged"].values[-1])
