@@ -123,7 +123,7 @@ def plot(dataset: xr.Dataset) -> Figure:
     names = [str(name) for name in dataset["machine"].values]
     axes[2].barh(names, dataset["likelihood"], color=plots.PALETTE[: len(names)])
     for place, value in enumerate(dataset["likelihood"].values):
-        axes[2].text(value, place, f" {value:.0f}", va="center", ha="right", color="white")
+        axes[2].text(value, place, f" {value:.0f}", va="center", ha="left", color="white")
     axes[2].invert_yaxis()
     axes[2].set(xlabel="ln p of an unseen image (nats, AIS)")
     axes[2].set_title(f"{float(dataset['file_size']) / 1000:.1f} kB with binary synapses")
