@@ -8,8 +8,8 @@ import pytest
 import equilibria as eq
 import machines
 import oracle
-from equilibria.equilibrators.driver import setting
 from equilibria.equilibrators.exact import log_partition_function
+from equilibria.equilibrators.setting import setting
 
 PATTERNS = np.asarray(eq.data.random_patterns(3, 8, key=jax.random.key(0)))
 NETWORKS = {

@@ -11,7 +11,7 @@ import machines
 import oracle
 from equilibria.equilibrators import cavity
 from equilibria.equilibrators.cavity import Cavity, bethe_log_partition
-from equilibria.equilibrators.driver import setting
+from equilibria.equilibrators.setting import setting
 
 UNITS = {"spin": eq.Spin(), "binary": eq.Binary()}
 

@@ -8,7 +8,7 @@ import equilibria as eq
 import machines
 import oracle
 from equilibria.equilibrators import exact
-from equilibria.equilibrators.driver import setting
+from equilibria.equilibrators.setting import setting
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])

@@ -7,7 +7,7 @@ import pytest
 import equilibria as eq
 import machines
 import oracle
-from equilibria.equilibrators.driver import setting
+from equilibria.equilibrators.setting import setting
 
 CHAINS = 10_000
 SAMPLERS = {"sweeps": eq.Sweeps(60), "visits": eq.Sweeps(400, visits=1), "exact": eq.Exact()}

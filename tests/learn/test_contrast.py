@@ -9,7 +9,7 @@ import pytest
 import equilibria as eq
 import machines
 import oracle
-from equilibria.equilibrators.driver import setting
+from equilibria.equilibrators.setting import setting
 from equilibria.learn.train import trainable
 
 

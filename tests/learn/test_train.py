@@ -16,9 +16,8 @@ import pytest
 import equilibria as eq
 import machines
 from equilibria import store
-from equilibria.equilibrators.driver import setting
 from equilibria.equilibrators.exact import log_partition_function
-from equilibria.learn import train as training
+from equilibria.equilibrators.setting import setting
 
 DATA = np.random.default_rng(0).choice([0.0, 1.0], (40, 5), p=[0.2, 0.8]) * np.array([1, 1, 0, 1, 1])
 RECIPES = {

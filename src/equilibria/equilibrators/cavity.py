@@ -31,7 +31,8 @@ from jax.scipy.special import entr, xlog1py
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator, Setting, equilibrate, setting
+from equilibria.equilibrators.driver import Equilibrator, equilibrate
+from equilibria.equilibrators.setting import Setting, setting
 from equilibria.equilibrators.sweep import optional_tolerance, whole
 from equilibria.network import Network, State
 

@@ -17,7 +17,8 @@ import numpy as np
 from jax import Array
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator, Setting
+from equilibria.equilibrators.driver import Equilibrator
+from equilibria.equilibrators.setting import Setting
 from equilibria.network import State
 
 MOST_STATES = 2**22

@@ -22,7 +22,8 @@ from jax import Array
 
 from equilibria import check
 from equilibria.couplings import Dense
-from equilibria.equilibrators.driver import Equilibrator, Setting
+from equilibria.equilibrators.driver import Equilibrator
+from equilibria.equilibrators.setting import Setting
 from equilibria.equilibrators.sweep import optional_tolerance, whole
 from equilibria.network import State
 from equilibria.units import OneHot, Unit

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator, Setting
+from equilibria.equilibrators.driver import Equilibrator
+from equilibria.equilibrators.setting import Setting
 from equilibria.equilibrators.sweep import Sweeps, whole
 from equilibria.network import State
 

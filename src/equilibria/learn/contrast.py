@@ -21,7 +21,8 @@ from jax import Array
 
 from equilibria import check
 from equilibria.couplings import Dense
-from equilibria.equilibrators.driver import Equilibrator, Equilibrium, relax, setting
+from equilibria.equilibrators.driver import Equilibrator, Equilibrium, relax
+from equilibria.equilibrators.setting import setting
 from equilibria.learn import particles
 from equilibria.learn.devices import spread
 from equilibria.network import Network, State

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator, Setting, relax, setting
+from equilibria.equilibrators.driver import Equilibrator, relax
+from equilibria.equilibrators.setting import Setting, setting
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.learn.contrast import Contrast, Rule, errors, starting_at_rest, target_layer
 from equilibria.network import Network, State

@@ -29,8 +29,9 @@ from jax.typing import ArrayLike
 
 from equilibria import check
 from equilibria.couplings import Dense
-from equilibria.equilibrators.driver import Equilibrator, relax, setting
+from equilibria.equilibrators.driver import Equilibrator, relax
 from equilibria.equilibrators.exact import Exact
+from equilibria.equilibrators.setting import setting
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.network import Layer, Network, State
 from equilibria.random import as_key

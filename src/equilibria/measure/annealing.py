@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 
 from equilibria.couplings import Coupling, Factored
-from equilibria.equilibrators.driver import setting
+from equilibria.equilibrators.setting import setting
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.network import Layer, Network, State
 

@@ -20,8 +20,9 @@ from jax.typing import ArrayLike
 from equilibria import check
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.cavity import Cavity
-from equilibria.equilibrators.driver import equilibrate, setting
+from equilibria.equilibrators.driver import equilibrate
 from equilibria.equilibrators.message import MeanField
+from equilibria.equilibrators.setting import setting
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure import annealing
 from equilibria.network import Network, State, without

@@ -11,8 +11,8 @@ import xarray as xr
 
 import equilibria as eq
 from equilibria import plots
-from equilibria.equilibrators.driver import setting
 from equilibria.equilibrators.exact import log_partition_function
+from equilibria.equilibrators.setting import setting
 from equilibria.papers.claims import Claim, at_most
 from equilibria.papers.frame import Experiment
 
