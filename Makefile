@@ -17,10 +17,10 @@ demo: .venv/.installed
 	@echo "Open demo/report.html"
 
 test: .venv/.installed
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS)
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 test-slow: .venv/.installed
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) -m slow
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile -m slow
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

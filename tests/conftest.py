@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import jax
+import pytest
 
 _SHARED = Path(__file__).parents[2] / "shared" / "data"
 
@@ -14,3 +15,10 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 if "EQUILIBRIA_DATA" not in os.environ and _SHARED.is_dir():
     os.environ["EQUILIBRIA_DATA"] = str(_SHARED)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_compiled_functions():
+    """Each compiled function maps memory, of which a process may have only so many pieces: a thousand tests use them up."""
+    yield
+    jax.clear_caches()

@@ -1,5 +1,6 @@
 """The command line: quick to answer, honest in its exit code, one line for an error."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def test_a_claim_that_does_not_hold_is_exit_code_1(capsys):
 
 def test_report_runs_what_is_missing_and_writes_one_page(capsys, tmp_path):
     assert main(["reproduce", "tiny/line", "--out", "pages/tiny/line/quick"]) == 0
-    assert main(["report", "--out", "pages"]) == 1  # tiny/wrong does not hold
+    assert main(["report", "--out", "pages"]) == 0  # tiny/wrong does not hold, and the page says so
     assert len(tiny.RUNS) == 2
     page = (tmp_path / "pages/report.html").read_text()
     assert page.count("<section") == 2
@@ -148,3 +149,14 @@ def test_the_users_own_cache_folder_is_respected(tmp_path):
     own = str(tmp_path / "own")
     assert python(COMPILE, JAX_COMPILATION_CACHE_DIR=own, XDG_CACHE_HOME=str(tmp_path)) == [own]
     assert not (tmp_path / "equilibria").exists()
+
+
+def test_report_leaves_out_figures_whose_data_are_missing(capsys, monkeypatch, tmp_path):
+    def missing(config, progress):
+        raise FileNotFoundError("mnist: set EQUILIBRIA_DATA")
+
+    lacking = dataclasses.replace(tiny.wrong, run=missing)
+    monkeypatch.setitem(sys.modules, "equilibria.papers.tiny.wrong", SimpleNamespace(experiment=lacking))
+    assert main(["report", "--out", "pages"]) == 0
+    assert "tiny/wrong is left out: mnist: set EQUILIBRIA_DATA" in capsys.readouterr().err
+    assert "straight" in (tmp_path / "pages/report.html").read_text()

@@ -36,7 +36,9 @@ def moments_by_integration(unit, field):
         return np.log(weights.sum()) + abs(field), mean, (weights * values**2).sum() / weights.sum() - mean**2
     own = graded_energy if isinstance(unit, Graded) else lambda unit, s: float(unit.stiffness) * s**2 / 2
     low, high = np.clip([-100, 100], *unit.bounds)
-    found = minimize_scalar(lambda s: own(unit, s) - field * s, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
+    found = minimize_scalar(
+        lambda s: own(unit, s) - field * s, bounds=(low, high), method="bounded", options={"xatol": 1e-9}
+    )
     peak, top = found.x, -found.fun
     low, high = np.clip(np.array([-12, 12]) / np.sqrt(float(unit.stiffness)) + peak, *unit.bounds)
 

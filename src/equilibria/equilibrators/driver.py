@@ -109,14 +109,14 @@ def equilibrate(
     >>> rest["neurons"], rest.converged
     (Array([ 1., -1.,  1., -1.,  1., -1.], dtype=float32), Array(True, dtype=bool))
     """
-    how, prepared, state, key = _prepared(network, how, start, temperature, world, chains, key)
+    how, prepared, state, run_key = _prepared(network, how, start, temperature, world, chains, key)
     if check.concrete(how.steps) is None or any(
         check.concrete(leaf) is None for leaf in jax.tree.leaves((prepared, state))
     ):
-        return relax(how, prepared, state, key)  # inside someone's compiled code there is nothing to show
+        return relax(how, prepared, state, run_key)  # inside someone's compiled code there is nothing to show
     loop = _start(how, prepared, state)
     for until in stretches(0, int(how.steps), "equilibrating", show=show_progress):
-        loop = _run(how, prepared, loop, jnp.asarray(until, int), key)
+        loop = _run(how, prepared, loop, jnp.asarray(until, int), run_key)
         if int(loop.step) < until:
             break
     return _ended(how, loop)
@@ -294,9 +294,7 @@ def _advance(how: Equilibrator, prepared: Setting, loop: _Loop, until: ArrayLike
     return jax.lax.while_loop(moving, lambda loop: _step(how, prepared, loop, key), loop)
 
 
-def relax(
-    how: Equilibrator, prepared: Setting, state: State, key: Array | None, memory: Any = None
-) -> Equilibrium:
+def relax(how: Equilibrator, prepared: Setting, state: State, key: Array | None, memory: Any = None) -> Equilibrium:
     """The whole loop, for use inside compiled code: no checks, `state` complete, `memory` that of a run that goes on."""
     return _ended(how, _advance(how, prepared, _first(how, prepared, state, memory), how.steps, key))
 

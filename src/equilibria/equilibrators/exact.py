@@ -8,7 +8,7 @@ this sums over the smaller side only.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -42,8 +42,9 @@ def plan(setting: Setting, most: int = MOST_STATES) -> Plan:
         integrated = tuple(name for name in free if name in colour and name not in busy)
         enumerated = tuple(name for name in free if name not in integrated)
         counts = [layer.unit.count(layer.size) for layer in map(network.layer, enumerated)]
-        if None not in counts:
-            plans.append(Plan(integrated, enumerated, math.prod(counts)))
+        finite = [count for count in counts if count is not None]
+        if len(finite) == len(counts):
+            plans.append(Plan(integrated, enumerated, math.prod(finite)))
     if not plans:
         kinds = {name: type(network.layer(name).unit).__name__ for name in free}
         check.refuse(
@@ -65,7 +66,8 @@ def _configurations(setting: Setting, chosen: Plan, indices: Array, batch_axes: 
     for name in chosen.enumerated:
         layer = setting.inner.layer(name)
         state[name] = layer.unit.configuration(indices, layer.size).reshape(-1, *[1] * batch_axes, layer.size)
-        indices = indices // layer.unit.count(layer.size)
+        count: Any = layer.unit.count(layer.size)  # the plan only enumerates layers that have one
+        indices = indices // count
     return state
 
 

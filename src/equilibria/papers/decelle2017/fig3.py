@@ -71,8 +71,6 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             source="Fig. 3b and 3d",
             expected=0.9,
             measured=early[0, 0],
-            tolerance=0.1,
-            reason="the first components have variances within a third of one another, and mix a little",
         ),
         at_least(
             f"The first {FEW} modes after one epoch lie in the span of the first 10 components (least share)",

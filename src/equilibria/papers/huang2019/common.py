@@ -80,11 +80,6 @@ def permuted_run(planted: Planted, hidden_size: int, steps: int, permute_at: int
     )
 
 
-def standard_error(values: np.ndarray) -> float:
-    """Of the mean over instances, the first axis."""
-    return float(np.std(np.mean(values.reshape(len(values), -1), axis=1), ddof=1) / np.sqrt(len(values)))
-
-
 def recovery(overlaps: np.ndarray, case: str, source: str) -> Claim:
     """The planted fields are found: `overlaps` is (instances, ...).
 
@@ -93,9 +88,10 @@ def recovery(overlaps: np.ndarray, case: str, source: str) -> Claim:
     """
     return at_least(
         f"The planted fields are recovered ({case}): mean overlap over {len(overlaps)} instances",
-        source=source, expected=0.85, measured=overlaps.mean(), tolerance=2 * standard_error(overlaps),
-        reason="two standard errors over the instances: data differ, starts do not matter",
-    )  # fmt: skip
+        source=source,
+        expected=0.85,
+        measured=overlaps.mean(),
+    )
 
 
 def saturation(divergence: np.ndarray, weights: int, case: str, source: str) -> list[Claim]:
