@@ -8,31 +8,27 @@ import pytest
 
 import equilibria as eq
 
-PROMISED = [
-    "rbm",
-    "hopfield",
-    "layered",
-    "Binary",
-    "Clipped",
-    "Spin",
-    "Gaussian",
-    "equilibrate",
-    "sample",
-    "Sweeps",
-    "train",
-    "pcd",
-    "overlap",
-    "theory",
-    "estimators",
-    "data",
-    "cite",
-]
+PROMISED = """
+Binary Clipped Gaussian Spin Sweeps cite data dense equilibrate estimators grid hopfield layered log_likelihood
+log_partition overlap pcd rbm sample spectrum theory train
+""".split()  # noqa: SIM905
+ESTIMATORS = ("RBM", "HopfieldMemory", "EquilibriumClassifier", "EquilibriumRegressor", "BinarySynapseRBM")
 MODULES = {"theory", "estimators", "data"}
 
 
 @pytest.mark.parametrize("name", PROMISED)
 def test_promised_names_exist(name):
     assert hasattr(eq, name)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_promised_estimators_exist(name):
+    assert hasattr(eq.estimators, name)
+
+
+def test_promised_theory():
+    assert 0.98 < eq.theory.hopfield(load=0.1, temperature=0.2, sleep=0.0).m < 1
+    assert eq.theory.hopfield_capacity(sleep=1.0, temperature=0.0) == pytest.approx(0.386596, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", [name for name in dir(eq) if name not in MODULES])

@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from equilibria.estimators.equilibrium import EquilibriumClassifier, EquilibriumRegressor
 
 
+@pytest.mark.slow  # every check has shapes of its own, which compile anew
 @parametrize_with_checks([
     EquilibriumClassifier((10,), sweeps=10, nudged_sweeps=5, max_iter=40, learning_rate=0.02, batch_size=16),
     EquilibriumRegressor((10,), sweeps=10, nudged_sweeps=5, max_iter=40, learning_rate=0.02, batch_size=16),

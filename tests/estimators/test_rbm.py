@@ -17,6 +17,7 @@ WORDS = np.random.default_rng(0).choice([0.0, 1.0], (40, 5), p=[0.3, 0.7]) * [1,
 TWO = np.tile([[1.0, 1, 1, 0, 0], [0, 0, 0, 1, 1]], (20, 1))
 
 
+@pytest.mark.slow  # every check has shapes of its own, which compile anew
 @parametrize_with_checks([RBM(n_components=3, n_iter=2, batch_size=7, random_state=0)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
