@@ -158,5 +158,5 @@ def test_report_leaves_out_figures_whose_data_are_missing(capsys, monkeypatch, t
     lacking = dataclasses.replace(tiny.wrong, run=missing)
     monkeypatch.setitem(sys.modules, "equilibria.papers.tiny.wrong", SimpleNamespace(experiment=lacking))
     assert main(["report", "--out", "pages"]) == 0
-    assert "tiny/wrong is left out: mnist: set EQUILIBRIA_DATA" in capsys.readouterr().err
+    assert capsys.readouterr().err == "Left out for want of data: tiny/wrong.\nmnist: set EQUILIBRIA_DATA\n"
     assert "straight" in (tmp_path / "pages/report.html").read_text()

@@ -72,15 +72,22 @@ def report(out: Path = Path("results"), preset: Preset = "quick") -> int:
     from equilibria.papers import frame
 
     cache_compilations()
-    claims = []
+    claims, lacking = [], {}
     for id in sorted(INDEX):
         try:
             result = frame.reproduce(id, preset, frame.folder_of(id, preset, out))
         except FileNotFoundError as missing:  # a data set that is neither here nor to be downloaded
-            print(f"{id} is left out: {missing}", file=sys.stderr)
+            lacking[id] = missing
             continue
         _print_claims(id, result)
         claims += result.claims
+    if lacking:
+        print(
+            f"Left out for want of data: {', '.join(lacking)}.",
+            *set(map(str, lacking.values())),
+            sep="\n",
+            file=sys.stderr,
+        )
     print(f"{sum(claim.held for claim in claims)} of {len(claims)} claims hold. Open {page.write(out)}")
     return 0
 
