@@ -74,8 +74,13 @@ def binder_crossing(dataset: xr.Dataset, source: str) -> float:
     cumulant = 1 - fourth / (3 * square**2)
     gap = (cumulant.isel(size=-1) - cumulant.isel(size=0)).values
     temperature = dataset["temperature"].values
-    last = np.flatnonzero(gap > 0)[-1] if (gap > 0).any() else 0
-    return float(np.interp(0, [-gap[last], -gap[last + 1]], temperature[[last, last + 1]]))
+    # Far from the crossing both cumulants are alike and the gap is noise: its deepest point, just above, leads to it.
+    deepest = int(np.argmin(gap))
+    before = np.flatnonzero(gap[:deepest] > 0)
+    if not len(before):
+        return float("nan")
+    around = slice(before[-1], before[-1] + 2)
+    return float(np.interp(0, -gap[around], temperature[around]))
 
 
 def plot(dataset: xr.Dataset):
