@@ -15,6 +15,7 @@ from equilibria.measure.matching import match_fields
 
 
 # Without a threshold real-valued features are refused on purpose: the suite, which sends them, states one.
+@pytest.mark.slow  # every check has shapes of its own, which compile anew
 @parametrize_with_checks([BinarySynapseRBM(n_components=2, threshold=0.0, n_iter=2, random_state=0)])
 def test_scikit_learn(estimator, check):
     check(estimator)
