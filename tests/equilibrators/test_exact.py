@@ -58,6 +58,7 @@ def test_its_free_energy_differentiates_to_the_averages(machine):
     np.testing.assert_allclose(means, brute.probabilities @ brute.states, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_2_to_the_22_states_fit():
     network = eq.rbm(22, 400, scale=0.01, key=0)
     found = exact.log_partition_function(setting(network, (), 1.0))

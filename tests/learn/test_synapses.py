@@ -267,7 +267,9 @@ def planted():
     return np.asarray(fields), np.asarray(planted_data(fields, 480, key=2))
 
 
-@pytest.mark.parametrize("how", ["exact", "cavity", "response", "gibbs"])
+@pytest.mark.parametrize(
+    "how", ["exact", "cavity", *(pytest.param(how, marks=pytest.mark.slow) for how in ("response", "gibbs"))]
+)
 def test_planted_fields_are_found(planted, how):
     fields, data = planted
     run = learn_synapses(data, 2, how=how, steps=150, every=50, learning_rate=0.02, key=0)

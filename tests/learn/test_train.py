@@ -133,6 +133,15 @@ def test_divergence_is_said_and_the_last_checkpoint_kept(tmp_path):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept))
 
 
+def test_a_machine_that_loses_its_law_is_stopped(tmp_path):
+    """Gaussian units on both sides: data of variance 9 ask for a coupling that plain ascent at a large rate overshoots."""
+    network = eq.rbm(3, 2, visible=eq.Gaussian(), hidden=eq.Gaussian(), scale=0.1, key=0)
+    data = 3 * np.random.default_rng(0).normal(size=(40, 1)) * np.ones(3)
+    with pytest.raises(eq.Diverged, match=r"not normalisable: .* no minimum.*smaller learning rate"):
+        eq.train(network, data, eq.pcd(1), epochs=200, batch_size=20, learning_rate=0.02, checkpoint=tmp_path, key=1)
+    assert np.isfinite(eq.log_partition(eq.load_network(tmp_path)).value)
+
+
 def same(first, second):
     """Bit for bit."""
     return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True))
@@ -297,14 +306,15 @@ def test_a_deep_boltzmann_machine_trains():
     assert known.mean() > 0.6
 
 
-def test_a_label_layer_classifies():
-    """Digits 0, 1 and 2 of scikit-learn, with a OneHot layer beside the pixels: p(label | pixels) is exact."""
+@pytest.mark.parametrize("unit", [eq.OneHot(), eq.Gaussian()], ids=["one-hot", "Gaussian"])
+def test_a_label_layer_classifies(unit):
+    """Digits 0, 1 and 2 of scikit-learn, with class units beside the pixels: p(label | pixels) is exact."""
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(n_class=3, return_X_y=True)
     pixels = (pixels > 7).astype(np.float32)
     classes = np.eye(3)[labels]
-    network = eq.layered((64, 30, 3), units=(eq.Binary(), eq.Binary(), eq.OneHot()), gain=0.2, key=0)
+    network = eq.layered((64, 30, 3), units=(eq.Binary(), eq.Binary(), unit), gain=0.2, key=0)
     network = eq.fitted_biases(network, {"input": pixels, "output": classes})
     seen = slice(0, 400)
     run = eq.train(

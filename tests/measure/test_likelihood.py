@@ -156,6 +156,13 @@ def test_a_machine_without_a_law_is_said_to_have_none():
             assert "no minimum" in found.note
         with pytest.warns(UserWarning, match="not normalisable"):
             assert eq.log_likelihood(here, np.zeros((2, 3))).value == -np.inf
+        refusal = r"network: got not normalisable.*-0.01.*allowed: .*weaker"
+        with pytest.raises(ValueError, match=refusal):
+            eq.sample(here, eq.Sweeps(1), chains=2, key=0)
+        with pytest.raises(ValueError, match=refusal):
+            eq.train(here, np.zeros((2, 3)), eq.cd(1), epochs=1, key=0)
+        held = eq.equilibrate(here, eq.Sweeps(1), world=eq.Clamp("visible", np.zeros((2, 3))), key=0)
+        assert np.isfinite(held["hidden"]).all()  # given the other layer each has its law
 
 
 @every_pair

@@ -75,6 +75,28 @@ def test_reproduce_writes_everything_with_its_provenance(tmp_path, runs):
     assert (result.folder / "figure.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_a_run_that_was_stopped_goes_on_from_its_checkpoint(tmp_path):
+    seen = []
+
+    def run(config, progress, checkpoint):
+        """Stops at its first call, after it has left a mark."""
+        seen.append(sorted(path.name for path in checkpoint.glob("*")))
+        if not seen[-1]:
+            checkpoint.mkdir(parents=True)
+            (checkpoint / "mark").touch()
+            raise KeyboardInterrupt
+        return tiny.run(config, progress)
+
+    stopping = replace(tiny.experiment, run=run)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(stopping, "quick", tmp_path)
+    result = reproduce(stopping, "quick", tmp_path)
+    assert seen == [[], ["mark"]]
+    assert sorted(path.name for path in result.folder.iterdir()) == FILES  # the checkpoint is gone
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(stopping, "quick", tmp_path, force=True)  # from the beginning
+
+
 def test_a_run_is_repeated_only_when_something_that_matters_changed(tmp_path, runs, monkeypatch):
     first = reproduce(tiny.experiment, "quick", tmp_path)
     again = reproduce(tiny.experiment, "quick", tmp_path)

@@ -34,10 +34,9 @@ def test_table2_goes_on_after_a_stop(tmp_path):
     """Two epochs at once, or one and then, from its checkpoint, another: the same errors. The rates fall over the whole run,
     which is the same only because they do not for the paper's schedule."""
     small = table2.Config(train=200, paper_size=10, paper_epochs=(2, 0, 0), our_epochs=(0, 0, 0), seed=1)
-    once = table2.run(small, progress)
-    kept = replace(small, checkpoint=str(tmp_path))
-    table2.run(replace(kept, paper_epochs=(1, 0, 0)), progress)
-    again = table2.run(kept, progress)
+    once = table2.run(small, progress, tmp_path / "once")
+    table2.run(replace(small, paper_epochs=(1, 0, 0)), progress, tmp_path / "twice")
+    again = table2.run(small, progress, tmp_path / "twice")
     for column in ("train", "test", "unconverged"):
         np.testing.assert_array_equal(once[column], again[column])
     assert once["train"].sizes == {"network": 1, "epoch": 2}

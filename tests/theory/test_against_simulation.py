@@ -66,6 +66,7 @@ def test_a_linear_machine_trained_by_its_exact_gradient_follows_the_flow():
     assert float(data["strength"][-1, 0]) > 0.8
 
 
+@pytest.mark.slow
 def test_spins_that_learn_clusters_follow_the_deterministic_curve():
     visible, hidden, rate = 60, 40, 2e-3
     data = curve.clusters(300, visible, (0.6, 0.4), 0.8, random=np.random.default_rng(6))

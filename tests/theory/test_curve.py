@@ -77,7 +77,7 @@ def planted(strength, visible, hidden, samples):
     return np.where(RNG.random((samples, visible)) < chance, 1.0, -1.0), pattern
 
 
-@pytest.mark.parametrize("learn_fields", [False, True])
+@pytest.mark.parametrize("learn_fields", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_planted_machine_is_found_again(learn_fields):
     data, pattern = planted(1.5, 200, 100, 1000)
     curve = learning_curve(

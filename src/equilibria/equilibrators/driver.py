@@ -19,9 +19,10 @@ from jax.typing import ArrayLike
 
 from equilibria import check
 from equilibria.equilibrators.setting import Setting, setting
-from equilibria.network import Network, State
+from equilibria.network import Network, State, without
 from equilibria.progress import stretches
 from equilibria.random import as_key
+from equilibria.stability import unbounded
 from equilibria.world import World, clamps_and_nudges
 
 
@@ -195,6 +196,10 @@ def _prepared(network, how, start, temperature, world, chains, key):
     if zero is not None and not zero.any():
         how = how.at_zero()
     prepared = setting(network, world, temperature)
+    if not prepared.nudges and (reason := unbounded(without(network, prepared.clamps))) is not None:
+        check.refuse(
+            "network", reason, "couplings between Gaussian units weaker than their stiffness, or a clamp on them"
+        )
     if not prepared.free:
         check.refuse("world", "a clamp on every layer", "at least one layer left to move")
     how.allowed(prepared)

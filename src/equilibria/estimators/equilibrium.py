@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -53,7 +54,7 @@ class _Enough(Exception):
     """The validation score has stopped improving."""
 
 
-class _Layered(BaseEstimator):
+class _Layered(BaseEstimator, ABC):
     """What the classifier and the regressor share: the network, its training and its outputs."""
 
     def __init__(
@@ -93,9 +94,9 @@ class _Layered(BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
 
+    @abstractmethod
     def _loss(self) -> tuple[Any, Unit]:
         """The cost, and the kind of output units that goes with it."""
-        raise NotImplementedError
 
     def _rule(self) -> Rule:
         cost, _ = self._loss()

@@ -158,7 +158,7 @@ def _block_rows(work: Work, block: Sequence[Cell]) -> list[Row]:
     try:
         found = _named(compiled(*arguments))
         return [_slice(found, index) for index in range(len(block))]
-    except Exception:
+    except Exception:  # whatever the user's function raised belongs to one cell, not to the block
         return [_attempted(lambda cell=cell: _slice(_named(compiled(*_stacked(work, [cell]))), 0)) for cell in block]
 
 
@@ -208,7 +208,7 @@ def _named(result: Any) -> dict[str, np.ndarray]:
 def _attempted(call: Callable[..., dict[str, np.ndarray]]) -> Row:
     try:
         return call()
-    except Exception as error:
+    except Exception as error:  # a failed cell is recorded and the rest of the grid goes on
         return _described(error)
 
 

@@ -140,6 +140,7 @@ def target_layer(network: Network, data: Mapping[str, Array]) -> str:
     return [name for name in network.names if name in data][-1]
 
 
+@eqx.filter_jit
 def _drawn(network: Network, batch: tuple[int, ...], key: Array) -> State:
     keys = jax.random.split(key, len(network.layers))
     return {
@@ -186,7 +187,13 @@ def contrast(
     >>> found.gradient.couplings[0].weights.shape
     (6, 3)
     """
-    memory = dict(memory or {})
+    return _contrast(network, recipe, dict(data), dict(memory or {}), index, key)
+
+
+@eqx.filter_jit
+def _contrast(
+    network: Network, recipe: Recipe, data: dict[str, Array], memory: dict[str, Any], index: Array | None, key: Array
+) -> Contrast:
     batch = (len(next(iter(data.values()))),)
     target = target_layer(network, data)
     keys = iter(jax.random.split(key, 8))

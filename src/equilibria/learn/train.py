@@ -29,6 +29,7 @@ from equilibria.learn.rates import relative_changes
 from equilibria.network import Network, State
 from equilibria.progress import progress
 from equilibria.random import as_key
+from equilibria.stability import unbounded
 
 Metrics = Callable[[Network], Mapping[str, ArrayLike]]
 
@@ -99,6 +100,8 @@ def train(
     (3, ('visible', 'hidden'))
     """
     data = _checked_data(network, data, between)
+    if (reason := unbounded(network)) is not None:
+        check.refuse("network", reason, "weaker couplings between Gaussian units")
     examples = len(next(iter(data.values())))
     batch_size = min(check.count("batch_size", batch_size), examples)
     per_epoch = examples // batch_size
@@ -224,9 +227,10 @@ def _advance_to(
         carry, goal = layout.place((carry, jnp.asarray(until, int)))
         with layout.in_use():
             carry, finite = advance(carry, data, goal, key)
-        if not finite:
+        reason = unbounded(carry.network) if finite else "the network is no longer finite"
+        if reason is not None:
             raise Diverged(
-                f"training diverged between steps {now} and {until}: the network is no longer finite. "
+                f"training diverged between steps {now} and {until}: {reason}. "
                 "Use a smaller learning rate; the last checkpoint, if one was asked for, is from before that."
             )
         bar.update(until - now)

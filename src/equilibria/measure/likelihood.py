@@ -27,7 +27,8 @@ from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure import annealing
 from equilibria.network import Network, State, without
 from equilibria.random import as_key
-from equilibria.units import Gaussian, OneHot
+from equilibria.stability import precision, unbounded
+from equilibria.units import Binary, Gaussian, OneHot
 from equilibria.world import Clamp
 
 Method = Literal["exact", "ais", "bethe"]
@@ -87,12 +88,8 @@ def log_partition(
     """
     check.choice("method", method, ("exact", "ais", "bethe"))
     check.number("temperature", temperature, above=0.0)
-    stiffness = _least_stiffness(network)
-    if stiffness <= 0:
-        note = (
-            f"not normalisable: the Gaussian units' energy has a curvature of {stiffness:.3g} in one direction, "
-            "and no minimum; ln Z is +inf"
-        )
+    if (reason := unbounded(network)) is not None:
+        note = f"{reason}; ln Z is +inf"
         warnings.warn(note, stacklevel=2)
         return Estimate(np.inf, note=note)
     if method == "exact":
@@ -229,11 +226,12 @@ def _enumerated_out(network: Network, data: State, temperature: Array) -> Array:
 def label_probabilities(
     network: Network, data: Mapping[str, ArrayLike], layer: str | None = None, *, temperature: float = 1.0
 ) -> np.ndarray:
-    r"""p(label | data), (examples, classes), of a OneHot `layer` (the last one by default), exactly.
+    r"""p(label | data), (examples, classes), of a `layer` of class units (the last one by default), exactly.
 
     $$ p(k \mid x) \propto e^{-F(x, k)/T} $$
 
-    with the hidden layers summed out for each class in turn (Larochelle and Bengio 2008).
+    with the hidden layers summed out for each class in turn (Larochelle and Bengio 2008). Class units are OneHot; or
+    Binary or Gaussian, in which case the law is that given that one of them is 1 and all others are 0.
 
     >>> import equilibria as eq
     >>> machine = eq.layered((4, 3, 2), units=(eq.Binary(), eq.Binary(), eq.OneHot()), gain=0.0, key=0)
@@ -242,8 +240,10 @@ def label_probabilities(
     """
     name = network.names[-1] if layer is None else layer
     labels = network.layer(name)
-    if not isinstance(labels.unit, OneHot):
-        check.refuse("layer", f"{type(labels.unit).__name__} units in {name!r}", "a layer of OneHot units")
+    if not isinstance(labels.unit, OneHot | Binary | Gaussian):
+        check.refuse(
+            "layer", f"{type(labels.unit).__name__} units in {name!r}", "OneHot, Binary or Gaussian class units"
+        )
     by_layer = _by_layer(network, data)
     examples = len(next(iter(by_layer.values())))
     logs = [
@@ -276,36 +276,8 @@ def _exact(network: Network, temperature: float) -> float:
 _enumerated = eqx.filter_jit(lambda whole: exact.log_partition_function(whole, MOST_STATES))
 
 
-def _precision(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """The curvature of the energy in the Gaussian units, all layers one after the other, and their biases; float64."""
-    layers = [layer for layer in network.layers if isinstance(layer.unit, Gaussian)]
-    ends = np.cumsum([0, *(layer.size for layer in layers)])
-    place = {layer.name: slice(ends[i], ends[i + 1]) for i, layer in enumerate(layers)}
-    matrix = np.zeros((ends[-1], ends[-1]))
-    bias = np.zeros(ends[-1])
-    for layer in layers:
-        here = place[layer.name]
-        matrix[here, here] += np.diag(np.broadcast_to(np.asarray(layer.unit.stiffness, float), layer.size))
-        bias[here] = layer.bias
-    for coupling in network.couplings:
-        if set(coupling.ends) <= set(place):
-            first, second = (place[name] for name in coupling.ends)
-            size = network.layer(coupling.ends[0]).size
-            weights = np.asarray(coupling.pull(jnp.eye(size), toward=coupling.ends[1]), float)
-            matrix[first, second] -= weights
-            if not coupling.lateral:
-                matrix[second, first] -= weights.T
-    return matrix, bias
-
-
-def _least_stiffness(network: Network) -> float:
-    """The least curvature of the energy in the Gaussian units; other units are bounded, and bound it."""
-    matrix, _ = _precision(network)
-    return float(np.linalg.eigvalsh(matrix)[0]) if len(matrix) else np.inf
-
-
 def _gaussian(network: Network, temperature: float) -> float:
-    matrix, bias = _precision(network)
+    matrix, bias = precision(network)
     log_volume = len(bias) * np.log(2 * np.pi * temperature) - np.linalg.slogdet(matrix)[1]
     return float(log_volume + bias @ np.linalg.solve(matrix, bias) / temperature) / 2
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import hashlib
+import inspect
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,13 +30,14 @@ Config = TypeVar("Config")
 class Experiment(Generic[Config]):
     """How one figure is made. `Config` is a frozen dataclass of plain values, usually with a `seed`.
 
-    The module papers/PAPER/FIGURE.py defines one of these under the name `experiment`.
+    The module papers/PAPER/FIGURE.py defines one of these under the name `experiment`. A `run` that takes hours has a
+    third parameter, `checkpoint`: a folder, gone once the result is there, to keep its state in and to go on from.
     """
 
     id: str  # "paper/figure"
     title: str
     presets: Mapping[str, Config]  # "quick" and "full"
-    run: Callable[[Config, Progress], xr.Dataset]
+    run: Callable[..., xr.Dataset]  # of the configuration and a progress bar
     plot: Callable[[xr.Dataset], Figure]
     claims: Callable[[xr.Dataset], list[Claim]]
 
@@ -72,8 +75,8 @@ def reproduce(
     """Make a figure of a paper, and write result.nc, figure.png, figure.pdf, config.json and claims.json into `out`.
 
     `out` is results/PAPER/FIGURE/PRESET when it is not given. The run is skipped when `out` holds the result of the
-    same experiment with the same configuration and version of the package, unless `force`. The figure and the claims
-    are always made anew from the result.
+    same experiment with the same configuration and version of the package, unless `force`; a long run that was stopped
+    goes on from where it was. The figure and the claims are always made anew from the result.
     """
     if isinstance(experiment, str):
         experiment = find(experiment)
@@ -83,8 +86,12 @@ def reproduce(
     dataset = None if force else _cached(folder / "result.nc", identity["fingerprint"])
     cached = dataset is not None
     if dataset is None:
-        dataset = _run(experiment, config, progress, identity)
+        checkpoint = folder / "checkpoint" / identity["fingerprint"][:12]
+        if force:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+        dataset = _run(experiment, config, progress, identity, checkpoint)
         store.save_dataset(folder / "result.nc", dataset)
+        shutil.rmtree(checkpoint.parent, ignore_errors=True)
     claims = experiment.claims(dataset)
     _write_json(folder / "config.json", _provenance(dataset) | {"preset": preset, "config": _plain(config)})
     _write_figures(folder, experiment, dataset)
@@ -93,9 +100,12 @@ def reproduce(
     return Reproduction(folder, dataset, claims, cached)
 
 
-def _run(experiment: Experiment[Any], config: Any, progress: Progress, identity: dict[str, str]) -> xr.Dataset:
+def _run(
+    experiment: Experiment[Any], config: Any, progress: Progress, identity: dict[str, str], checkpoint: Path
+) -> xr.Dataset:
+    resumable = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(experiment.run).parameters else {}
     begin = time.perf_counter()
-    dataset = experiment.run(config, progress)
+    dataset = experiment.run(config, progress, **resumable)
     seconds = time.perf_counter() - begin
     seed = {"seed": config.seed} if hasattr(config, "seed") else {}
     made = {

@@ -15,6 +15,7 @@ converges exponentially: with spacing 2 pi / T it repeats the fields with period
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,13 +30,13 @@ from .. import check
 class Law(eqx.Module):
     """A symmetric law of zero mean and unit variance: subclass it and give `characteristic` and `reach`."""
 
+    @abstractmethod
     def characteristic(self, t: jax.Array) -> jax.Array:
         """phi(t) = E cos(t c), element by element and differentiable twice."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reach(self) -> float:
         """The largest |c| that matters (for an unbounded law: beyond it lies less than 1e-15)."""
-        raise NotImplementedError
 
     def ratios(self, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """phi, phi'/phi and phi''/phi."""

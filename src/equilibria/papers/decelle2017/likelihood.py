@@ -9,6 +9,7 @@ drawing of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import optax
@@ -69,7 +70,7 @@ def drawn(images: np.ndarray, copies: int, seed: int) -> np.ndarray:
     return np.concatenate([(rng.integers(0, 255, grey.shape, np.uint8) < grey).astype(np.uint8) for _ in range(copies)])
 
 
-def run(config: Config, progress) -> xr.Dataset:
+def run(config: Config, progress, checkpoint: Path) -> xr.Dataset:
     bundle = mnist()
     data = drawn(bundle.train_images[: config.images], config.copies, config.seed)
     test = drawn(bundle.test_images[: config.test], 1, config.seed + 1)
@@ -105,6 +106,8 @@ def run(config: Config, progress) -> xr.Dataset:
         optimiser=optax.sgd(optax.linear_schedule(config.learning_rate, 0.0, steps)),
         record=[step for step in eq.log_spaced_steps(steps, 4 * config.records) if step >= 10][-config.records :],
         metrics=measured,
+        checkpoint=checkpoint,
+        resume=True,
         key=config.seed + 2,
     )
     alone = eq.log_likelihood(eq.fitted_biases(eq.rbm(784, 1, scale=0.0, key=0), data), test).value

@@ -27,8 +27,7 @@ from equilibria.papers.frame import Experiment
 class Config:
     """Which networks are trained, on what, and for how long.
 
-    `paper_epochs` and `our_epochs` are for one, two and three hidden layers; 0 leaves a network out. With `checkpoint`, a
-    folder, a run that was stopped goes on from its last epoch.
+    `paper_epochs` and `our_epochs` are for one, two and three hidden layers; 0 leaves a network out.
     """
 
     images: str = "digits"
@@ -38,7 +37,6 @@ class Config:
     paper_epochs: tuple[int, int, int] = (12, 12, 0)
     our_epochs: tuple[int, int, int] = (12, 12, 12)
     batch_size: int = 20
-    checkpoint: str = ""
     seed: int = 0
 
 
@@ -99,7 +97,7 @@ def error(
     return wrong / len(inputs)
 
 
-def _train(name: str, depth: int, epochs: int, config: Config, data: dict) -> xr.Dataset:
+def _train(name: str, depth: int, epochs: int, config: Config, data: dict, checkpoint: Path) -> xr.Dataset:
     schedule = SCHEDULES[name](depth)
     inputs, labels = data["train"]
     size = config.paper_size if name == "paper" else config.our_size
@@ -117,8 +115,8 @@ def _train(name: str, depth: int, epochs: int, config: Config, data: dict) -> xr
         metrics=lambda network: {
             part: error(network, schedule.predict, *data[part]) for part in ("validation", "test")
         },
-        checkpoint=Path(config.checkpoint, f"{name}{depth}") if config.checkpoint else None,
-        resume=bool(config.checkpoint),
+        checkpoint=checkpoint / f"{name}{depth}",
+        resume=True,
         key=config.seed + 10 + depth,
     ).history
     unsettled = history["unconverged_base"].values
@@ -127,14 +125,14 @@ def _train(name: str, depth: int, epochs: int, config: Config, data: dict) -> xr
     return xr.Dataset({key: ("epoch", values) for key, values in columns.items()}, {"epoch": np.arange(1, epochs + 1)})
 
 
-def run(config: Config, progress) -> xr.Dataset:
+def run(config: Config, progress, checkpoint: Path) -> xr.Dataset:
     """Errors after each epoch; "train" is the running error of the epoch, at the free fixed point before each update."""
     data = load(config)
     found = {}
     for name, epochs in {"paper": config.paper_epochs, "ours": config.our_epochs}.items():
         for depth in (1, 2, 3):
             if epochs[depth - 1]:
-                found[name, depth] = _train(name, depth, epochs[depth - 1], config, data)
+                found[name, depth] = _train(name, depth, epochs[depth - 1], config, data, checkpoint)
     curves = [curve.expand_dims(network=[f"{name} {depth}"]) for (name, depth), curve in found.items()]
     return xr.concat(curves, "network", join="outer").assign_attrs(images=config.images)
 
@@ -205,7 +203,6 @@ experiment = Experiment(
             our_size=1024,
             paper_epochs=(25, 60, 60),
             our_epochs=(60, 60, 60),
-            checkpoint="checkpoints/scellier2017-table2",
         ),
     },
     run=run,
