@@ -13,7 +13,7 @@ import equilibria as eq
 from equilibria.graded import Graded, GradedSpin
 
 UNITS = [eq.Spin(), eq.Binary(), eq.Gaussian(), eq.Gaussian(0.3), eq.Clipped(), eq.Clipped(4.0)]
-UNITS += [Graded(), Graded(0.4), Graded(1.0, 0.8), GradedSpin(), GradedSpin(2.0, -1.0)]
+UNITS += [Graded(), Graded(0.4, 0.8), GradedSpin(2.0, -1.0)]
 FIELDS = np.array([-30.0, -3.0, -0.7, 0.0, 0.4, 1.3, 2.6, 30.0], np.float32)
 names = ["-".join([type(unit).__name__, *map(str, jax.tree.leaves(unit))]) for unit in UNITS]
 every_unit = pytest.mark.parametrize("unit", UNITS, ids=names)

@@ -56,7 +56,14 @@ def test_exact_phases_give_the_gradient_of_the_likelihood(machine):
         np.testing.assert_allclose(found.report["contrast"], -value, atol=1e-9)
 
 
-@pytest.mark.parametrize("machine", ["rbm binary", "rbm spin-binary", "layered", "dense", "hopfield"])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        "rbm spin-binary",
+        "layered",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("rbm binary", "dense", "hopfield")),
+    ],
+)
 def test_long_free_phases_approach_it(machine):
     """Persistent chains, contrastive divergence from the data and random starts, all run until they forget their start."""
     network = machines.DISCRETE[machine]

@@ -143,7 +143,9 @@ def test_equalised_changes_are_equal():
     parameters = eqx.filter(NET, trainable(NET))
     transform = equalised(0.01, memory=0.9)
     state, seen = transform.init(parameters), []
-    for step in range(200):
+
+    @eqx.filter_jit
+    def moved(state, step):
         key = jax.random.fold_in(jax.random.key(0), step)
         size = 1 + 0.3 * jax.random.normal(key)
         slope = eqx.tree_at(
@@ -151,7 +153,11 @@ def test_equalised_changes_are_equal():
             [size * scale * coupling.weights for scale, coupling in zip((1e-4, 30.0), parameters.couplings, strict=True)],
         )  # fmt: skip
         updates, state = transform.update(slope, state, parameters)
-        seen.append(relative_changes(parameters, updates))
+        return relative_changes(parameters, updates), state
+
+    for step in range(200):
+        change, state = moved(state, jnp.asarray(step))
+        seen.append(change)
     # Each is 0.01 size / (running mean of size): spread 0.3, over 200 steps, 5 sigma.
     np.testing.assert_allclose(np.mean(seen[50:], axis=0), 0.01, rtol=5 * 0.3 / np.sqrt(150))
     assert np.asarray(seen[-1])[0] == pytest.approx(np.asarray(seen[-1])[1], rel=1e-4)

@@ -30,7 +30,11 @@ SURE = {
 }
 
 
-@pytest.mark.parametrize("module", TINY, ids=lambda module: module.__name__.rsplit(".", 1)[1])
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(module, marks=pytest.mark.slow) if module is examples else module for module in TINY],
+    ids=lambda module: module.__name__.rsplit(".", 1)[1],
+)
 def test_from_configuration_to_claims(module, tmp_path):
     dataset = module.run(TINY[module], progress)
     store.save_dataset(tmp_path / "result.nc", dataset)

@@ -17,7 +17,11 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("module", SMALL, ids=lambda module: module.__name__.split(".")[-1])
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(module, marks=pytest.mark.slow) if module is comparison else module for module in SMALL],
+    ids=lambda module: module.__name__.split(".")[-1],
+)
 def test_small_runs(module):
     dataset = module.run(SMALL[module], progress)
     with plots.style():
