@@ -19,6 +19,7 @@ LABELS = "its y, the right pattern for each row, is given as a class label by th
 EXPECTED = {"check_fit_score_takes_y": LABELS, "check_pipeline_consistency": LABELS}
 
 
+@pytest.mark.slow
 # The suite feeds real features, which a memory of two-valued patterns takes only with a threshold.
 @parametrize_with_checks([HopfieldMemory(binarise=0.0, sweeps=2)], expected_failed_checks=lambda estimator: EXPECTED)
 def test_the_check_suite_of_scikit_learn(estimator, check):

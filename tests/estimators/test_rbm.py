@@ -23,6 +23,7 @@ def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_digits_classified_at_least_as_well_as_with_bernoulli_rbm():
     """The same features, sizes, passes and split for both; grey pixels as probabilities."""
     pixels, labels = load_digits(return_X_y=True)

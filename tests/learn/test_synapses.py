@@ -22,6 +22,9 @@ SIZE, HIDDEN = 8, 3
 FIELDS = syn.Fields(jnp.array([[0.3, -1.2, 0.5], [1.0, 0.2, -0.7]]), jnp.array([0.4, 0.6]))
 
 
+e_step = eqx.filter_jit(syn.e_step)
+
+
 def small(seed=0, temperature=0.8, bias=0.2, scale=0.7):
     keys = jax.random.split(jax.random.key(seed))
     natural = scale * jax.random.normal(keys[0], (SIZE, HIDDEN))
@@ -86,14 +89,14 @@ def test_the_papers_moments_are_the_weak_coupling_limit():
     z = rng.standard_normal((4, 3))
     fields = syn.Fields(jnp.asarray(z, float), jnp.full(4, 0.25))
     start = {"visible": jnp.zeros((4, 100)), "hidden": jnp.zeros((4, 3))}
-    found = syn.e_step(Cavity(), synapses, fields, start, jax.random.key(0))
+    found = e_step(Cavity(), synapses, fields, start, jax.random.key(0))
     log_partition, mean, correlation = paper_cavity(np.asarray(synapses.mean, np.float64), z, iterations=30)
     # Each of the 300 pairs differs by the order of w^4, w = 0.1 * 0.45 (rms); the paper's measure lacks 2^P.
     np.testing.assert_allclose(found.log_partition, log_partition.mean() + 3 * np.log(2), atol=300 * 0.045**4 * 2)
     np.testing.assert_allclose(found.spread, (1 - mean**2).mean(axis=0), atol=1e-2)
     # (15) smears the hidden field by its whole width, although the unit's own pull on it is part of that: its
     # correlations are too small by about a tenth, those of the pair by a thousandth.
-    exact = syn.e_step(eq.Exact(), synapses, fields, start, jax.random.key(0)).correlation
+    exact = e_step(eq.Exact(), synapses, fields, start, jax.random.key(0)).correlation
     ours, theirs = (
         float(np.vdot(c, exact) / np.vdot(exact, exact)) for c in (found.correlation, correlation.mean(axis=0))
     )
@@ -162,13 +165,15 @@ def test_bound_and_gradient_against_brute_force():
         rng = np.random.default_rng(1)
         natural, bias = jnp.asarray(0.6 * rng.standard_normal((5, 2))), jnp.asarray(0.2 * rng.standard_normal(5))
         data = jnp.asarray(rng.choice([-1.0, 1.0], (6, 5)))
-        value, (slope, bias_slope) = jax.value_and_grad(gaussian_bound, argnums=(0, 1))(natural, bias, 1.0, data, 16)
+        value, (slope, bias_slope) = jax.jit(
+            jax.value_and_grad(lambda natural, bias: gaussian_bound(natural, bias, 1.0, data, 16), argnums=(0, 1))
+        )(natural, bias)
         synapses, fields = Synapses(natural, bias), syn.quadrature(2, 25)
         start = {"visible": jnp.zeros((625, 5)), "hidden": jnp.zeros((625, 2))}
         found = syn.ascent(
             synapses,
             syn.expected_energy(synapses, data, jnp.ones(6), 25),
-            syn.e_step(eq.Exact(), synapses, fields, start, jax.random.key(0)),
+            e_step(eq.Exact(), synapses, fields, start, jax.random.key(0)),
             6,
             0.0,
         )
@@ -196,7 +201,7 @@ def test_gradient_is_that_of_our_own_bound():
 
     here, expected = parts(synapses.natural)
     start = {"visible": jnp.zeros((9**3, SIZE)), "hidden": jnp.zeros((9**3, HIDDEN))}
-    found = syn.ascent(here, expected, syn.e_step(eq.Exact(), here, fields, start, jax.random.key(0)), 5, 0.0)
+    found = syn.ascent(here, expected, e_step(eq.Exact(), here, fields, start, jax.random.key(0)), 5, 0.0)
     value, slope = jax.value_and_grad(bound)(synapses.natural)
     np.testing.assert_allclose(found.bound, value, rtol=1e-5)
     np.testing.assert_allclose(found.mean * here.variance, slope, atol=5e-3)  # error of a rule of 9 points
@@ -215,7 +220,7 @@ def test_the_central_limit_is_the_only_approximation():
     exact = probability @ (np.logaddexp(0, 2 * weights @ data.T / np.sqrt(size)) - weights @ data.T / np.sqrt(size))
     fields = syn.quadrature(1, 13)
     start = {"visible": jnp.zeros((13, size)), "hidden": jnp.zeros((13, 1))}
-    found = syn.e_step(eq.Exact(), synapses, fields, start, jax.random.key(0))
+    found = e_step(eq.Exact(), synapses, fields, start, jax.random.key(0))
     energy = syn.expected_energy(synapses, jnp.asarray(data), jnp.ones(4), 13)
     # Third and fourth cumulants of a sum of 12 weights: of the order of 1/12.
     np.testing.assert_allclose(energy.value / 4, exact.mean(), atol=0.03)

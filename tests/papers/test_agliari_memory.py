@@ -32,7 +32,10 @@ SURE = {
 
 @pytest.mark.parametrize(
     "module",
-    [pytest.param(module, marks=pytest.mark.slow) if module is examples else module for module in TINY],
+    [
+        pytest.param(module, marks=pytest.mark.slow) if module in (ags, complexity, equivalence, examples) else module
+        for module in TINY
+    ],
     ids=lambda module: module.__name__.rsplit(".", 1)[1],
 )
 def test_from_configuration_to_claims(module, tmp_path):

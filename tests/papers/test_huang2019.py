@@ -20,7 +20,9 @@ SMALL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("figure", [*list(SMALL)[:3], pytest.param("fig_esteps", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "figure", ["fig3a", *(pytest.param(name, marks=pytest.mark.slow) for name in SMALL if name != "fig3a")]
+)
 def test_small_run(figure):
     experiment = papers.find(f"huang2019/{figure}")
     module = importlib.import_module(f"equilibria.papers.huang2019.{figure}")

@@ -38,7 +38,7 @@ def run(config: Config, progress) -> xr.Dataset:
 
 
 def plot(dataset: xr.Dataset) -> Figure:
-    """Overlaps of the first instance as lines, of the others faintly; the divergence of all below."""
+    """Overlaps of the first instance; the divergence of all instances, and its mean, beside them."""
     figure, axes = plots.panels(2, size=(4.6, 3.3))
     for index, correlation in enumerate(dataset["correlation"].values):
         here = dataset.sel(correlation=correlation)
@@ -60,8 +60,8 @@ def plot(dataset: xr.Dataset) -> Figure:
         title="Swapped at the grey line; dotted: best matching",
     )
     axes[1].set(xlabel="learning step", ylabel=r"KL divergence / $NP \ln 2$", title="Ten instances and their mean")
-    for panel in axes:
-        panel.legend()
+    axes[0].legend(loc="center right", ncols=2)
+    axes[1].legend()
     return figure
 
 
