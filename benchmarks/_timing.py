@@ -7,17 +7,23 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+_PAUSE = 0.1  # seconds
+
 
 def race(rivals: Mapping[str, Callable[[], object]], rounds: int = 7) -> dict[str, np.ndarray]:
     """Seconds of each rival in each round; every round runs all of them, after one unmeasured warm-up each.
 
-    A rival must have finished its work when it returns (block on JAX arrays).
+    A rival must have finished its work when it returns (block on JAX arrays). Who goes first changes from round to round,
+    after a pause: the threads of NumPy's matrix products keep the cores busy for a while after the last one.
     """
     for rival in rivals.values():
         rival()
     seconds: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(rounds):
-        for name, rival in rivals.items():
+    for turn in range(rounds):
+        names = list(rivals)
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            rival = rivals[name]
+            time.sleep(_PAUSE)
             began = time.perf_counter()
             rival()
             seconds[name].append(time.perf_counter() - began)

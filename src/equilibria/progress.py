@@ -35,7 +35,7 @@ def stretches(start: int, stop: int, label: str, unit: str = "step", *, show: bo
     The caller does the work up to each number before it asks for the next; a progress bar is kept meanwhile.
 
     >>> [until for until in stretches(0, 5, "quick work")]
-    [1, 3, 5]
+    [1, 5]
     """
     length = 1
     with progress(stop, label, unit, show=show) as bar:
@@ -45,4 +45,4 @@ def stretches(start: int, stop: int, label: str, unit: str = "step", *, show: bo
             yield until
             pace = (until - start) / max(time.monotonic() - began, 1e-9)  # steps a second
             bar.update(until - start)
-            start, length = until, max(1, min(2 * length, int(pace)))
+            start, length = until, max(1, min(8 * length, int(pace)))

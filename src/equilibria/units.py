@@ -125,6 +125,11 @@ class Unit(eqx.Module):
             )
 
 
+def _heads(key, field):
+    """True with probability 1 / (1 + e^-field). A draw u is below it where u (1 + e^-field) < 1, which needs no division."""
+    return jax.random.uniform(key, jnp.shape(field)) * (1 + jnp.exp(-jnp.asarray(field))) < 1
+
+
 class Spin(Unit):
     """A neuron with two states, -1 and +1.
 
@@ -144,7 +149,7 @@ class Spin(Unit):
         return jnp.where(jnp.asarray(field) >= 0, 1.0, -1.0)
 
     def sample(self, key, field):
-        return jnp.where(jax.random.uniform(key, jnp.shape(field)) < jax.nn.sigmoid(2 * field), 1.0, -1.0)
+        return jnp.where(_heads(key, 2 * field), 1.0, -1.0)
 
     def cumulant(self, field):
         return jnp.logaddexp(field, -field)
@@ -172,7 +177,7 @@ class Binary(Unit):
         return jnp.where(jnp.asarray(field) >= 0, 1.0, 0.0)
 
     def sample(self, key, field):
-        return jnp.where(jax.random.uniform(key, jnp.shape(field)) < jax.nn.sigmoid(field), 1.0, 0.0)
+        return jnp.where(_heads(key, field), 1.0, 0.0)
 
     def cumulant(self, field):
         return jax.nn.softplus(field)

@@ -35,8 +35,13 @@ def run(work: Work, chunks: Iterable[Sequence[Cell]], jobs: int | None, client: 
 
 
 def _by_joblib(work: Work, chunks: Iterable[Sequence[Cell]], jobs: int | None) -> Iterator[Finished]:
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     calls = (joblib.delayed(_identified)(work, chunk) for chunk in chunks)
+    options: Any = {"return_as": "generator_unordered", "batch_size": 1}
+    parallel = joblib.Parallel(n_jobs=jobs, **options)
+    if jobs is None and parallel.n_jobs == 1 and work.batched:
+        # A block of small cells is a chain of small operations, which keeps one core busy: as many blocks as cores, then.
+        yield from joblib.Parallel(joblib.cpu_count(), backend="threading", **options)(calls)
+        return
     with _threads_shared(parallel.n_jobs):
         try:
             yield from parallel(calls)

@@ -60,8 +60,8 @@ def grid(
     chunk
         How many cells are computed and stored as one piece of work.
     jobs
-        How many processes, as joblib counts them (-1 for one on each core); by default this one alone, or what
-        `joblib.parallel_config` says.
+        How many processes, as joblib counts them (-1 for one on each core). By default this one alone, with a thread on
+        each core where cells are batched, or what `joblib.parallel_config` says; 1 is this one alone with one block at a time.
     cluster
         The address of a Dask scheduler, such as "tcp://host:8786", or a `dask.distributed.Client`.
     retry

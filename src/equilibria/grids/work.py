@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -150,8 +151,10 @@ def _alone(work: Work, cell: Cell) -> dict[str, np.ndarray]:
 def _block_rows(work: Work, block: Sequence[Cell]) -> list[Row]:
     """A block in one call; if that fails while it runs, each of its cells alone, to find out which one it is."""
     arguments = _stacked(work, block)
+    fixed = work.fixed(block[0])
     try:
-        compiled = _compiled(work, work.fixed(block[0]), tuple(values.dtype for values in arguments[0].values()))
+        with _compiling(work.token, fixed):  # a thread that wants the same function waits for it
+            compiled = _compiled(work, fixed, tuple(values.dtype for values in arguments[0].values()))
     except Exception as error:  # tracing looks at no value of a batched axis: all cells fail alike
         return [_described(error)] * len(block)
 
@@ -172,6 +175,11 @@ def _stacked(work: Work, block: Sequence[Cell]) -> tuple[dict[str, jax.Array], j
     filled = [*block, *[block[-1]] * (work.width - len(block))]
     values = {name: jnp.asarray([cell.values[name] for cell in filled]) for name in work.batched}
     return values, jnp.asarray(key_data(filled))
+
+
+@functools.lru_cache(maxsize=64)
+def _compiling(token: str, fixed: Fixed) -> threading.Lock:
+    return threading.Lock()
 
 
 @functools.lru_cache(maxsize=64)
