@@ -322,7 +322,7 @@ def test_resuming_is_the_same_as_not_stopping(planted, tmp_path):
     resumed = learn_synapses(data, 2, steps=8, every=2, key=0, checkpoint=tmp_path, resume=True)
     assert (whole.synapses.natural == resumed.synapses.natural).all()
     assert whole.history.identical(resumed.history)
-    with pytest.raises(ValueError, match="another run"):
+    with pytest.raises(ValueError, match="a run with another"):
         learn_synapses(data[:100], 2, steps=8, key=0, checkpoint=tmp_path, resume=True)
 
 

@@ -8,7 +8,6 @@ not interrupted.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,12 +22,14 @@ import xarray as xr
 from jax import Array
 from jax.typing import ArrayLike
 
-from equilibria import check, store
+from equilibria import check
 from equilibria.architectures import as_spins
 from equilibria.equilibrators.cavity import Cavity
 from equilibria.equilibrators.driver import Equilibrator
 from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.sweep import Sweeps
+from equilibria.learn import checkpoints
+from equilibria.learn.checkpoints import fingerprint
 from equilibria.learn.synapses import (
     Fields,
     Synapses,
@@ -134,8 +135,9 @@ def learn_synapses(
     synapses = _starting_synapses(start, shape, temperature, several, keys)
     carry = _begun(learner, synapses, keys, _checked_rate(learning_rate, optimiser))
     folder = None if checkpoint is None else Path(checkpoint)
-    setup = {"data": _digest(spins), "key": _digest(jax.random.key_data(keys)), "how": repr(learner.how)}
-    carry, records = (carry, []) if folder is None else _take_up(folder, resume, carry, setup)
+    setup = {"data": fingerprint({"": spins}), "key": fingerprint({"": keys}), "E-step": repr(learner.how)}
+    carry, columns = (carry, {}) if folder is None else checkpoints.take_up(folder, resume, carry, setup)
+    records = _rows(columns)
 
     done = int(carry.step[0])
     stops = [done, *(step for step in [*range(0, steps, every), steps] if step > done)]
@@ -146,7 +148,8 @@ def learn_synapses(
             records.append({"step": now, **report})
             bar.update(then - now)
             if folder is not None and (then == steps or then // checkpoint_every > now // checkpoint_every):
-                _save(folder, carry, records, setup)
+                _refuse_divergence(carry, folder)
+                checkpoints.save(folder, int(carry.step[0]), carry, _columns(records), setup)
     _refuse_divergence(carry, folder)
     # What is known of the synapses reached comes with the step that would leave them, which is not taken.
     _, report = _advance(learner, carry, spins, present, keys, carry.step[0] + 1)
@@ -350,7 +353,7 @@ def _refuse_divergence(carry: _Carry, folder: Path | None) -> None:
 
 
 def _history(records: Sequence[Mapping[str, Any]], several: bool) -> xr.Dataset:
-    columns = {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
+    columns = _columns(records)
     step = columns.pop("step")
     variables = {}
     for name, values in columns.items():
@@ -360,35 +363,9 @@ def _history(records: Sequence[Mapping[str, Any]], several: bool) -> xr.Dataset:
     return xr.Dataset(variables, {"step": step})
 
 
-def _digest(values: Array) -> str:
-    return hashlib.sha256(f"{values.shape}".encode() + np.asarray(values).tobytes()).hexdigest()[:16]
+def _columns(records: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    return {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
 
 
-def _leaves(carry: _Carry) -> dict[str, Array]:
-    paths, _ = jax.tree_util.tree_flatten_with_path(carry)
-    return {f"carry{jax.tree_util.keystr(path)}": leaf for path, leaf in paths}
-
-
-def _save(folder: Path, carry: _Carry, records: Sequence[Mapping[str, Any]], setup: Mapping[str, str]) -> None:
-    _refuse_divergence(carry, folder)
-    columns = {f"history.{name}": np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
-    store.save(folder, int(carry.step[0]), {**_leaves(carry), **columns}, {"setup": setup})
-
-
-def _take_up(
-    folder: Path, resume: bool, carry: _Carry, setup: Mapping[str, str]
-) -> tuple[_Carry, list[dict[str, Any]]]:
-    """The state and records that a run in `folder` was left with, if there is one and the caller wants to go on."""
-    if store.latest(folder) is None:
-        return carry, []
-    if not resume:
-        check.refuse("checkpoint", f"{folder}, which holds a run", "another folder, or resume=True to go on with it")
-    found = store.load(folder, fallback=True)
-    wanted = _leaves(carry)
-    fits = all(name in found.arrays and found.arrays[name].shape == leaf.shape for name, leaf in wanted.items())
-    if found.metadata["setup"] != dict(setup) or not fits:
-        check.refuse("checkpoint", f"{folder}, another run", "the same data, sizes, E-step, optimiser and key")
-    leaves = [jnp.asarray(found.arrays[name]) for name in wanted]
-    columns = {name.removeprefix("history."): v for name, v in found.arrays.items() if name.startswith("history.")}
-    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return jax.tree.unflatten(jax.tree.structure(carry), leaves), records
+def _rows(columns: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -7,7 +7,6 @@ resumed is bit for bit the run that was not.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,9 @@ import xarray as xr
 from jax import Array
 from jax.typing import ArrayLike
 
-from equilibria import archive, check, store
+from equilibria import archive, check
+from equilibria.learn import checkpoints
+from equilibria.learn.checkpoints import fingerprint
 from equilibria.learn.contrast import Rule
 from equilibria.learn.devices import Devices, arranged, spread
 from equilibria.learn.rates import relative_changes
@@ -110,9 +111,9 @@ def train(
     key = as_key(key)
     setup = {
         "batch_size": batch_size,
-        "data": _fingerprint(data),
+        "data": fingerprint(data),
         "recipe": repr(recipe),
-        "key": _fingerprint({"": key}),
+        "key": fingerprint({"": key}),
     }
 
     begin_key, step_key = jax.random.split(key)
@@ -121,7 +122,8 @@ def train(
     carry = _Carry(none, network, optimiser_state, memory, _no_totals(network, recipe, data), none)
     history = _History()
     if checkpoint is not None:
-        carry, history = _take_up(Path(checkpoint), resume, carry, setup, history)
+        carry, columns = checkpoints.take_up(Path(checkpoint), resume, carry, setup)
+        history = _History(columns)
 
     records = set(
         _default_records(total, per_epoch) if record is None else (check.count("record", step) for step in record)
@@ -142,7 +144,9 @@ def train(
                 for callback in callbacks:
                     callback(stop, carry.network)
             if checkpoint is not None and stop in saves:
-                _save(Path(checkpoint), layout.gathered(carry), setup, history, write=layout.writes)
+                whole = layout.gathered(carry)  # by every process, although one writes
+                if layout.writes:
+                    _save(Path(checkpoint), whole, setup, history)
     carry = layout.gathered(carry)
     return Run(carry.network, history.dataset(), carry.memory)
 
@@ -322,49 +326,6 @@ class _History:
         return xr.Dataset(variables, coordinates)
 
 
-def _fingerprint(arrays: Mapping[str, Any]) -> str:
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        values = jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array
-        digest.update(f"{name}{array.dtype}{values.shape}".encode() + np.asarray(values).tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _state_arrays(carry: _Carry) -> dict[str, Any]:
-    paths, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(carry, eqx.is_array))
-    return {f"carry{jax.tree_util.keystr(path)}": leaf for path, leaf in paths}
-
-
-def _save(folder: Path, carry: _Carry, setup: Mapping[str, Any], history: _History, *, write: bool) -> None:
-    if not write:
-        return
-    network_arrays, structure = archive.describe(carry.network)
-    histories = {f"history.{name}": values for name, values in history.arrays().items()}
-    metadata = {"network": structure, "setup": setup}
-    store.save(folder, int(carry.step), {**network_arrays, **_state_arrays(carry), **histories}, metadata)
-
-
-def _take_up(folder: Path, resume: bool, carry: _Carry, setup: Mapping[str, Any], history: _History):
-    """The state that a run in `folder` was left in, if there is one and the caller wants to go on with it."""
-    if store.latest(folder) is None:
-        return carry, history
-    if not resume:
-        check.refuse(
-            "checkpoint", f"{folder}, which holds a run", "another folder, or resume=True to go on with that run"
-        )
-    found = store.load(folder, fallback=True)
-    for name, value in setup.items():
-        if found.metadata["setup"].get(name) != value:
-            check.refuse(
-                "checkpoint", f"{folder}, a run with another {name}", "the same data, recipe, batch size and key"
-            )
-    wanted = _state_arrays(carry)
-    for name, leaf in wanted.items():
-        stored = found.arrays.get(name)
-        if stored is None or stored.shape != leaf.shape or stored.dtype != leaf.dtype:
-            check.refuse("checkpoint", f"{folder}, whose {name} does not fit", "the same network, recipe and optimiser")
-    leaves = [jnp.asarray(found.arrays[name]) for name in wanted]
-    moving, still = eqx.partition(carry, eqx.is_array)
-    carry = eqx.combine(jax.tree.unflatten(jax.tree.structure(moving), leaves), still)
-    columns = {name.removeprefix("history."): v for name, v in found.arrays.items() if name.startswith("history.")}
-    return carry, _History(columns)
+def _save(folder: Path, carry: _Carry, setup: Mapping[str, Any], history: _History) -> None:
+    arrays, structure = archive.describe(carry.network)
+    checkpoints.save(folder, int(carry.step), carry, history.arrays(), setup, arrays, {"network": structure})
