@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
+import optax
 import xarray as xr
 from scipy.stats import wasserstein_distance
 
@@ -26,6 +27,7 @@ class Config:
     examples: int = 120
     hidden: int = 20
     epochs: int = 150
+    chains: int = 120
     learning_rate: float = 0.05
     sweeps: int = 300
     replicas: int = 120
@@ -75,14 +77,21 @@ def off_diagonal(states: np.ndarray) -> np.ndarray:
 
 
 def replicas(spins: np.ndarray, config: Config, seed: int) -> np.ndarray:
-    """States sampled from a machine that learned these examples, each chain on its own."""
+    """States sampled from a machine that learned these examples, each chain on its own.
+
+    The rate falls to zero: while weights move they carry the chains along, and a machine that is caught in that motion has
+    other states once its weights stand still.
+    """
     mean = np.clip(spins.mean(0), -0.98, 0.98)
     machine = eq.rbm(spins.shape[1], config.hidden, visible=eq.Spin(), hidden=eq.Spin(), key=seed)
     # Biases that give each pixel its mean: learning then starts with what the examples have in common.
     machine = eq.Network([eq.Layer("visible", eq.Spin(), np.arctanh(mean)), machine.layers[1]], machine.couplings)
+    batch_size = min(60, len(spins))
+    updates = config.epochs * (len(spins) // batch_size)
     run = eq.train(
-        machine, spins, eq.pcd(steps=5), epochs=config.epochs, batch_size=min(60, len(spins)),
-        learning_rate=config.learning_rate, record=[], show_progress=False, key=seed,
+        machine, spins, eq.pcd(steps=5, chains=config.chains), epochs=config.epochs, batch_size=batch_size,
+        optimiser=optax.sgd(optax.linear_schedule(config.learning_rate, 0.0, updates)),
+        record=[], show_progress=False, key=seed,
     )  # fmt: skip
     start = {"visible": spins[np.arange(config.replicas) % len(spins)]}
     drawn = eq.sample(
@@ -147,9 +156,10 @@ experiment = Experiment(
             datasets=("mnist", "fashion_mnist"),
             examples=6000,
             hidden=200,
-            epochs=60,
-            learning_rate=0.01,
-            sweeps=1000,
+            epochs=20,
+            chains=500,
+            learning_rate=0.02,
+            sweeps=500,
             replicas=1000,
         ),
     },
