@@ -52,7 +52,7 @@ E_STEPS: dict[str, Equilibrator] = {
     "response": Cavity(jnp.asarray(50), tolerance=jnp.asarray(1e-4), response=True),
     "gibbs": Sweeps(jnp.asarray(10)),
 }
-MOST_EXACT = 20  # hidden units: 2^20 states
+MOST_EXACT = 25  # hidden units: 2^25 states, summed in pieces
 _EXACT_BY_DEFAULT = 12
 _GRID = {1: 13, 2: 9, 3: 7}  # points in each dimension of the fields, by number of hidden units
 _NODES = 13  # of the data's average, which is over one dimension
