@@ -39,4 +39,5 @@ def overlap_against_load(axes, dataset: xr.Dataset, along: str, names: dict[floa
         plots.theory_line(axes, here["fine"], here["curve"], colour=colour, label=name)
         plots.simulation_points(axes, here["load"], here["overlap"], here["error"], colour=colour)
     axes.set(xlabel=r"load $\alpha = K/N$", ylabel="overlap $m$ with the stored pattern", ylim=(0, 1.03))
-    axes.legend(title=f"lines: theory; points: N = {dataset.attrs['size']}", **legend)
+    axes.set_title(f"lines: theory; points: N = {dataset.attrs['size']}")
+    axes.legend(fontsize=7, **legend)

@@ -64,7 +64,7 @@ def plot(dataset: xr.Dataset):
     """Overlaps on the left; on the right the capacity against the time slept."""
     figure, (left, right) = plots.panels(columns=2)
     heat, size = dataset.attrs["temperature"], dataset.attrs["size"]
-    left.set_title(f"$T = {heat:g}$")
+    left.set_title(f"$T = {heat:g}$; lines: theory; points: N = {dataset.attrs['size']}")
     names = {sleep: f"sleep $t = {sleep:g}$" for sleep in dataset["sleep"].values}
     overlap_against_load(left, dataset, "sleep", names, loc="upper right", bbox_to_anchor=(1, 0.93))
     plots.theory_line(right, dataset["night"], dataset["cold"], label="theory, $T = 0$")
