@@ -47,15 +47,16 @@ class Config:
     seed: int = 0
 
 
+# 36,000 updates with 10 sweeps each came to -87.1 nats in 48 minutes: too few updates. Here are four times as many.
 FULL = Config(
     images=60_000,
-    copies=4,
+    copies=10,
     test=10_000,
     hidden=500,
-    epochs=30,
+    epochs=48,
     batch_size=200,
     chains=500,
-    sweeps=10,
+    sweeps=2,
     l2=1e-5,
     records=12,
     annealing_steps=14_500,
