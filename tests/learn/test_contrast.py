@@ -60,8 +60,7 @@ def test_exact_phases_give_the_gradient_of_the_likelihood(machine):
     "machine",
     [
         "rbm spin-binary",
-        "layered",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("rbm binary", "dense", "hopfield")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("rbm binary", "layered", "dense", "hopfield")),
     ],
 )
 def test_long_free_phases_approach_it(machine):

@@ -19,7 +19,10 @@ SMALL = {
 
 @pytest.mark.parametrize(
     "module",
-    [pytest.param(module, marks=pytest.mark.slow) if module is comparison else module for module in SMALL],
+    [
+        pytest.param(module, marks=pytest.mark.slow) if module in (comparison, stochastic) else module
+        for module in SMALL
+    ],
     ids=lambda module: module.__name__.split(".")[-1],
 )
 def test_small_runs(module):

@@ -118,7 +118,7 @@ def test_gaussian_components_leave_only_the_strongest_mode():
     np.testing.assert_allclose(lower, (3.0 / 2.9) ** 2, rtol=1e-6)
 
 
-@pytest.mark.parametrize("law", ["uniform", "bernoulli"])
+@pytest.mark.parametrize("law", [pytest.param("uniform", marks=pytest.mark.slow), "bernoulli"])
 def test_flatter_components_allow_many_states(law):
     states = fixed_points([3.0, 2.9, 2.8], noise=0.1, components=law)
     assert states.stable.sum() >= 3
