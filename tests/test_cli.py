@@ -160,3 +160,13 @@ def test_report_leaves_out_figures_whose_data_are_missing(capsys, monkeypatch, t
     assert main(["report", "--out", "pages"]) == 0
     assert capsys.readouterr().err == "Left out for want of data: tiny/wrong.\nmnist: set EQUILIBRIA_DATA\n"
     assert "straight" in (tmp_path / "pages/report.html").read_text()
+
+
+def test_a_reader_that_has_enough_is_no_error():
+    """As in `equilibria list | head -1`, with a pipe that nobody reads any more."""
+    script = "import sys; from equilibria.cli import main; sys.exit(main(['list']))"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-c", script], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -279,6 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             description="Neural networks that work and learn by coming to equilibrium, and the theory of them.",
             args=arguments,
         )
+    except BrokenPipeError:  # whoever read the output, `head` for one, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes on its way out
+        return 0
     except (ValueError, OSError) as error:
         if os.environ.get("EQUILIBRIA_DEBUG"):
             raise
