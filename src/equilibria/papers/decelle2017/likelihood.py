@@ -123,8 +123,14 @@ def plot(dataset: xr.Dataset) -> Figure:
     if "exact" in dataset:
         axes.plot(dataset.epoch, dataset.exact, "x", color=plots.PALETTE[3], label="test, summed exactly")
     axes.axhline(MARK, color=plots.PALETTE[1], ls="--", lw=1, label="CD-25 in the literature")
-    axes.axhline(dataset.attrs["independent"], color="0.5", ls=":", lw=1, label="independent pixels")
+    alone = dataset.attrs["independent"]
+    axes.axhline(alone, color="0.5", ls=":", lw=1, label=f"independent pixels, {alone:.1f}")
     axes.set(xlabel="epoch", ylabel="log-likelihood (nats per digit)", xscale="log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("{x:g}")
+    lowest = float(dataset.test.min())
+    if lowest - alone > 3 * (MARK - lowest):  # then the far line would leave the curve no room
+        axes.set_ylim(lowest - 2, MARK + 2)
     axes.legend(fontsize=7.5)
     return figure
 
