@@ -54,6 +54,23 @@ def test_exact_on_a_star(units, temperature):
     np.testing.assert_allclose(rest["visible"], expected[0], atol=5e-6)
 
 
+@pytest.mark.parametrize("bias", [0.3, 5.0])
+def test_a_strong_chain_loses_no_digits(bias):
+    # Two strong bonds in a row, with the last spin pulled against the first: what a leaf says without its own partner is far
+    # smaller than the field on it.
+    weights, fields = np.array([[6.0], [7.0]]), (np.array([bias, -0.2]), np.array([0.1]))
+    network = machine(2, 1, scale=1.0)
+    network = eqx.tree_at(
+        lambda net: (net.layers[0].bias, net.layers[1].bias, net.couplings[0].weights),
+        network,
+        tuple(jnp.asarray(value, jnp.float32) for value in (*fields, weights)),
+    )
+    rest = eq.equilibrate(network, Cavity())
+    _, expected = exact_moments(network)
+    np.testing.assert_allclose(rest["visible"], expected[0], atol=1e-5)
+    np.testing.assert_allclose(rest["hidden"], expected[1], atol=1e-5)
+
+
 @pytest.mark.parametrize("units", [("spin", "spin"), ("binary", "spin")])
 def test_close_to_enumeration_with_loops(units):
     # The shortest loops add sum_{mu<nu} (w^T w)_{mu nu}^2 / 2 to ln Z at most: about 3 * 8 * 0.1^4 / 2 = 0.001 for spins of

@@ -118,26 +118,29 @@ class Cavity(Equilibrator):
             )
 
     def begin(self, setting, state):
-        """Messages to the first layer, (..., N, P), as the second layer's state would send them by itself."""
+        """The messages to the first layer, as the second layer's state would send them by itself, and what they add up to."""
         if setting.independent:
             return None
-        return _message(spins(setting).coupling, _means(setting, state)[1][..., None, :])
+        mean = _means(setting, state)[1]
+        pair = _neurons_first(spins(setting), mean.ndim - 1)
+        to_first = _message(pair.coupling, jnp.moveaxis(mean, -1, 0))
+        return to_first, pair.first + _sum_of_atanh(to_first, 1)
 
     def step(self, setting, state, memory, key):
         if setting.independent:
             return {**state, **_conditional_means(setting, state)}, None
-        coupling, first, second, _ = spins(setting)
-        into_first = first + jnp.sum(memory, axis=-1)
-        to_second = _message(coupling, jnp.tanh(into_first[..., :, None] - memory))
-        into_second = second + jnp.sum(to_second, axis=-2)
-        to_first = _message(coupling, jnp.tanh(into_second[..., None, :] - to_second))
-        to_first = self.damping * memory + (1 - self.damping) * to_first
-        means = jnp.tanh(first + jnp.sum(to_first, axis=-1)), jnp.tanh(into_second)
+        to_first, into_first = memory
+        coupling, first, second, _ = _neurons_first(spins(setting), into_first.ndim - 1)
+        to_second = _message(coupling, _without(into_first[:, None], to_first))
+        into_second = second + _sum_of_atanh(to_second, 0)
+        to_first = self.damping * to_first + (1 - self.damping) * _message(coupling, _without(into_second, to_second))
+        into_first = first + _sum_of_atanh(to_first, 1)
+        means = jnp.tanh(into_first), jnp.tanh(into_second)
         moved = {}
         for name, mean in zip(setting.inner.couplings[0].ends, means, strict=True):
             centre, half = _middle(setting, name)
-            moved[name] = centre + half * mean
-        return {**state, **moved}, to_first
+            moved[name] = centre + half * jnp.moveaxis(mean, 0, -1)
+        return {**state, **moved}, (to_first, into_first)
 
     def free_energy(self, setting, state):
         if setting.independent:
@@ -158,10 +161,36 @@ def _emptied(setting: Setting, state: State) -> State:
     return {name: jnp.zeros_like(layer) if name in setting.free else layer for name, layer in state.items()}
 
 
+def _neurons_first(pair: Spins, chains: int) -> Spins:
+    """Axes of neurons before the `chains` axes of chains: few hidden neurons would make for short innermost loops."""
+
+    def turned(array, neurons):
+        turned = jnp.moveaxis(array, range(-neurons, 0), range(neurons))
+        return jnp.expand_dims(turned, range(neurons, neurons + chains - (turned.ndim - neurons)))
+
+    return pair._replace(coupling=turned(pair.coupling, 2), first=turned(pair.first, 1), second=turned(pair.second, 1))
+
+
 def _message(coupling: Array, mean: Array) -> Array:
-    """atanh(tanh w m), cut off where single precision has no larger value below one (a field of 8)."""
-    product = jnp.clip(jnp.tanh(coupling) * mean, -_BELOW_ONE, _BELOW_ONE)
-    return jnp.log((1 + product) / (1 - product)) / 2
+    """The tanh of a message, tanh w m, cut off where single precision has no larger value below one (a field of 8)."""
+    return jnp.clip(jnp.tanh(coupling) * mean, -_BELOW_ONE, _BELOW_ONE)
+
+
+def _sum_of_atanh(messages: Array, axis: int) -> Array:
+    """The field that messages given by their tanh add up to, with one logarithm for every four of them."""
+    quarter = -(-messages.shape[axis] // 4)
+    missing = [(0, 0)] * messages.ndim
+    missing[axis] = (0, 4 * quarter - messages.shape[axis])
+    a, b, c, d = jnp.split(jnp.pad(messages, missing), 4, axis)
+    ratio = (1 + a) * (1 + b) * (1 + c) * (1 + d) / ((1 - a) * (1 - b) * (1 - c) * (1 - d))
+    return jnp.sum(jnp.log(ratio), axis=axis) / 2
+
+
+def _without(field: Array, message: Array) -> Array:
+    """The mean tanh(field - atanh(message)), where `field` has the message in it: no digits are lost on large ones."""
+    ratio = jnp.exp(2 * jnp.clip(field, -40.0, 40.0))
+    up, down = ratio * (1 - message), 1 + message
+    return (up - down) / (up + down)
 
 
 def bethe(pair: Spins, first: Array, second: Array, *, response: bool = False) -> Array:
@@ -171,8 +200,11 @@ def bethe(pair: Spins, first: Array, second: Array, *, response: bool = False) -
     >>> jnp.isclose(bethe(pair, jnp.zeros(1), jnp.zeros(1)), jnp.log(4 * jnp.cosh(0.5)))
     Array(True, dtype=bool)
     """
-    m, n = first[..., :, None], second[..., None, :]
-    gain = jax.lax.stop_gradient(_gain(pair.coupling, m, n))
+    chains = jnp.broadcast_shapes(first.shape[:-1], second.shape[:-1])
+    coupling, first_field, second_field, constant = _neurons_first(pair, len(chains))
+    means = [jnp.moveaxis(jnp.broadcast_to(mean, (*chains, mean.shape[-1])), -1, 0) for mean in (first, second)]
+    m, n = means[0][:, None], means[1][None]
+    gain = jax.lax.stop_gradient(_gain(coupling, m, n))
     connected = (1 - m**2) * (1 - n**2) * gain
     information = jnp.zeros(())
     for sigma in (-1, 1):
@@ -180,13 +212,16 @@ def bethe(pair: Spins, first: Array, second: Array, *, response: bool = False) -
             # p / (p_sigma p_tau) - 1, and p_sigma p_tau = (1 + sigma m)(1 + tau n)/4
             excess = jnp.maximum(sigma * tau * gain * (1 - sigma * m) * (1 - tau * n), -1.0)
             information += (1 + sigma * m) * (1 + tau * n) / 4 * xlog1py(1 + excess, excess)
-    alone = jnp.sum(pair.first * first + _entropy(first), axis=-1)
-    alone += jnp.sum(pair.second * second + _entropy(second), axis=-1)
-    together = pair.coupling * (m * n + connected) - information
+    alone = sum(
+        jnp.sum(field * mean + _entropy(mean), axis=0)
+        for field, mean in zip((first_field, second_field), means, strict=True)
+    )
+    together = coupling * (m * n + connected) - information
     if response:
-        missing = jax.lax.stop_gradient(_response(first, second, gain) - connected)
-        together += missing * (pair.coupling - jax.lax.stop_gradient(pair.coupling))  # changes only the gradient
-    return pair.constant + alone + jnp.sum(together, axis=(-2, -1))
+        through = _response(first, second, jnp.moveaxis(gain, (0, 1), (-2, -1)))
+        missing = jax.lax.stop_gradient(jnp.moveaxis(through, (-2, -1), (0, 1)) - connected)
+        together += missing * (coupling - jax.lax.stop_gradient(coupling))  # changes only the gradient
+    return constant + alone + jnp.sum(together, axis=(0, 1))
 
 
 def _gain(coupling: Array, m: Array, n: Array) -> Array:
