@@ -54,6 +54,8 @@ from .learn.supervised import recurrent_backprop as recurrent_backprop
 from .learn.supervised import unrolled_backprop as unrolled_backprop
 from .learn.synapse_file import load_synapses as load_synapses
 from .learn.synapse_file import save_synapses as save_synapses
+from .learn.synapse_posterior import SynapsePosterior as SynapsePosterior
+from .learn.synapse_posterior import sample_synapses as sample_synapses
 from .learn.synapse_training import SynapseRun as SynapseRun
 from .learn.synapse_training import learn_synapses as learn_synapses
 from .learn.synapses import Synapses as Synapses

@@ -124,7 +124,7 @@ def learn_synapses(
     how = chosen_e_step(how, shape[1])
     learner = _Learner(
         how=how,
-        prior=_natural_prior(prior, shape),
+        prior=natural_prior(prior, shape),
         transform=optimiser or _MOMENTUM,
         draws=_draws(fields, shape[1], how),
         batch_size=None if batch_size is None else check.count("batch_size", batch_size),
@@ -306,7 +306,12 @@ def as_data(argument: str, values: ArrayLike) -> np.ndarray:
     return as_spins(argument, given, ("examples", "neurons")).astype(np.int8)
 
 
-def _natural_prior(prior: ArrayLike, shape: tuple[int, int]) -> Array:
+def natural_prior(prior: ArrayLike, shape: tuple[int, int]) -> Array:
+    """The natural parameters of a prior given by its mean, one or one for each weight.
+
+    >>> natural_prior(0.5, (2, 1)).ravel()
+    Array([0.54930615, 0.54930615], dtype=float32)
+    """
     mean = np.asarray(check.number("prior", prior, above=-1.0), np.float64)
     if (mean >= 1).any():
         check.refuse("prior", f"{mean.max():g} among the means", "means above -1 and below 1")
