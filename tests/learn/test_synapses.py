@@ -376,3 +376,20 @@ def test_divergence_is_an_error(planted):
 
 def test_every_e_step_has_a_name():
     assert set(E_STEPS) == {"exact", "cavity", "response", "gibbs"}
+
+
+def test_the_best_of_several_starts_is_kept():
+    random = np.random.default_rng(0)
+    sets = [random.choice([-1, 1], (20, 8)) for _ in range(2)]
+    options = {"steps": 5, "every": 5, "key": 3, "show_progress": False}
+    every = eq.learn_synapses([sets[0]] * 3 + [sets[1]] * 3, 2, **options)
+    best = eq.learn_synapses(sets, 2, starts=3, **options)
+    bounds = every.history["bound"].values[-1].reshape(2, 3)
+    assert np.unique(bounds).size == 6
+    np.testing.assert_array_equal(best.history["bound"].values[-1], bounds.max(axis=1))
+    kept = np.asarray(every.synapses.natural)[bounds.argmax(axis=1) + [0, 3]]
+    np.testing.assert_array_equal(best.synapses.natural, kept)
+    with pytest.raises(ValueError, match="starts: got 2"):
+        eq.learn_synapses(sets[0], 2, starts=2, how="gibbs", key=0)
+    with pytest.raises(ValueError, match="starts: got 2"):
+        eq.learn_synapses(sets[0], 2, starts=2, start=every.synapses, key=0)

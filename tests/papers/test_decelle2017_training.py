@@ -27,15 +27,28 @@ def test_modes_are_compared_with_components():
     turned = np.linalg.qr(np.random.default_rng(1).normal(size=(784, 10)))[0].T
     sets = {
         "null": components,
-        "one epoch": components,
+        "beginning": components,
         "end": turned,
         "components": components,
         "raw components": components,
     }
-    dataset = xr.Dataset({"mode": (("set", "rank", "pixel"), np.stack(list(sets.values())))}, {"set": list(sets)})
+    dataset = xr.Dataset(
+        {"mode": (("set", "rank", "pixel"), np.stack(list(sets.values()))), "strength": ("rank", np.full(10, 1.0))},
+        {"set": list(sets)},
+        {"hidden": 400},
+    )
     assert all(claim.held for claim in fig3.claims(dataset))
     wrong = dataset.assign(mode=dataset.mode.copy(data=np.stack([turned, turned, components, components, components])))
     assert not any(claim.held for claim in fig3.claims(wrong))
+
+
+def test_noise_leaves_a_mode_part_of_its_direction():
+    random, rows, columns = np.random.default_rng(0), 600, 300
+    for strength in (0.4, 0.8):
+        mode = np.outer(np.eye(rows)[0], np.eye(columns)[0])
+        left, values, _ = np.linalg.svd(strength * mode + fig3.SCALE * random.standard_normal((rows, columns)))
+        # The share of one draw scatters by about 1/sqrt(columns).
+        assert abs(left[0, 0] ** 2 - fig3.spiked_share(values[0], rows, columns)) < 3 / np.sqrt(columns)
 
 
 def test_cuts_count_modes():

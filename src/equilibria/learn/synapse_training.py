@@ -85,6 +85,7 @@ def learn_synapses(
     optimiser: optax.GradientTransformation | None = None,
     learn_bias: bool = False,
     start: Synapses | None = None,
+    starts: int = 1,
     observe: Callable[[Synapses], ArrayLike] | None = None,
     every: int = 1,
     checkpoint: str | Path | None = None,
@@ -105,10 +106,11 @@ def learn_synapses(
     step: by default 32, or a fixed grid for up to 3 hidden units; for "gibbs" 500 that stay, with two chains each.
     `batch_size` examples are drawn for each step, all by default. `learning_rate` (0.03, with momentum 0.9) multiplies
     the gradient of the whole bound, which grows with M: more data than 5 N want a smaller one; an optax `optimiser` may
-    take its place. `learn_bias` learns fields on the visible spins too. `start` goes on from other synapses. The history
-    holds the bound, the KL divergence, the fraction of fields that did not converge and what `observe(synapses)`
-    returns, every `every` steps from the start. `checkpoint` is a folder for the full state every `checkpoint_every`
-    steps, from which `resume=True` goes on.
+    take its place. `learn_bias` learns fields on the visible spins too. `start` goes on from other synapses. With several
+    `starts` each data set is learned from as many random ones, and the run with the highest bound is kept: correlated
+    receptive fields have local maxima. The history holds the bound, the KL divergence, the fraction of fields that did
+    not converge and what `observe(synapses)` returns, every `every` steps from the start. `checkpoint` is a folder for
+    the full state every `checkpoint_every` steps, from which `resume=True` goes on.
 
     >>> rng = np.random.default_rng(0)
     >>> run = learn_synapses(rng.choice([-1, 1], (40, 10)), 2, steps=20, key=0)
@@ -122,6 +124,9 @@ def learn_synapses(
     if several and batch_size is not None:
         check.refuse("batch_size", batch_size, "None for several data sets, whose sizes may differ")
     how = chosen_e_step(how, shape[1])
+    if check.count("starts", starts) > 1 and (start is not None or not knows_log_partition(how)):
+        check.refuse("starts", starts, "1 where `start` is given, or for sampling, which does not know the bound")
+    spins, present = (jnp.repeat(part, starts, axis=0) for part in (spins, present))
     learner = _Learner(
         how=how,
         prior=natural_prior(prior, shape),
@@ -154,8 +159,13 @@ def learn_synapses(
     # What is known of the synapses reached comes with the step that would leave them, which is not taken.
     _, report = _advance(learner, carry, spins, present, keys, carry.step[0] + 1)
     records.append({"step": stops[-1], **report})
-    synapses = carry.synapses if several else jax.tree.map(lambda leaf: leaf[0], carry.synapses)
-    return SynapseRun(synapses, _history(records, several))
+    synapses, history = carry.synapses, _columns(records)
+    if starts > 1:
+        best = np.argmax(history["bound"][-1].reshape(-1, starts), axis=1) + starts * np.arange(len(spins) // starts)
+        synapses = jax.tree.map(lambda leaf: leaf[best], synapses)
+        history = {name: values if name == "step" else values[:, best] for name, values in history.items()}
+    synapses = synapses if several else jax.tree.map(lambda leaf: leaf[0], synapses)
+    return SynapseRun(synapses, _history(history, several))
 
 
 def chosen_e_step(how: str | Equilibrator | None, hidden_size: int) -> Equilibrator:
@@ -357,8 +367,7 @@ def _refuse_divergence(carry: _Carry, folder: Path | None) -> None:
         raise Diverged("learning diverged: the synapses are no longer finite. Use a smaller learning rate." + where)
 
 
-def _history(records: Sequence[Mapping[str, Any]], several: bool) -> xr.Dataset:
-    columns = _columns(records)
+def _history(columns: dict[str, np.ndarray], several: bool) -> xr.Dataset:
     step = columns.pop("step")
     variables = {}
     for name, values in columns.items():

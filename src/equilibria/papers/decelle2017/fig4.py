@@ -58,7 +58,12 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     spread = dataset["data"].values
     return [
         at_least("The strongest mode is amplified (factor)", source="Fig. 4", expected=2, measured=growth[0]),
-        at_most("The weakest mode is damped (factor)", source="Fig. 4, inset", expected=0.9, measured=growth[-1]),
+        at_most(
+            "The weak modes of the inset, 350 and 400 of 400, are damped (largest factor)",
+            source="Fig. 4, inset",
+            expected=1.0,
+            measured=growth[[7 * len(growth) // 8 - 1, -1]].max(),
+        ),
         at_most(
             "and so are all beyond a cut (modes that grew, as a fraction of all)",
             source="Fig. 4, second cut-off",

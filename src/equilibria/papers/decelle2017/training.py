@@ -5,6 +5,10 @@ at 4.8, far above the threshold 1 that it is said to stay below. Weights of stan
 0.48, and are used here. Gradients are the plain ones of equation (4), not centered, as in the paper. The noise of a
 minibatch of B examples and B chains keeps every mode at a level of about sqrt(learning rate / B): B = 500 puts that
 below the initial weights, so that damping shows.
+
+Damping is a matter of the first ten epochs, as in the paper. Later more modes grow, each moves the others down by one rank, and
+every value of a given rank rises again: after 20 epochs none is below its start. It is also weaker the better the chains
+follow: with ten sweeps for each update hardly anything is damped.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ class Config:
 
 
 QUICK = Config()
-FULL = Config(images=60_000, epochs=40, sweeps=2)
+FULL = Config(images=60_000, epochs=10, seed=1)
 
 
 def spins(config: Config) -> np.ndarray:
