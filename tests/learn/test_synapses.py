@@ -387,7 +387,7 @@ def test_the_best_of_several_starts_is_kept():
     bounds = every.history["bound"].values[-1].reshape(2, 3)
     assert np.unique(bounds).size == 6
     np.testing.assert_array_equal(best.history["bound"].values[-1], bounds.max(axis=1))
-    kept = np.asarray(every.synapses.natural)[bounds.argmax(axis=1) + [0, 3]]
+    kept = np.asarray(every.synapses.natural)[bounds.argmax(axis=1) + np.array([0, 3])]
     np.testing.assert_array_equal(best.synapses.natural, kept)
     with pytest.raises(ValueError, match="starts: got 2"):
         eq.learn_synapses(sets[0], 2, starts=2, how="gibbs", key=0)

@@ -82,7 +82,7 @@ def plot(dataset: xr.Dataset) -> Figure:
         )
         axes.axvline(float(here["threshold"]), color=colour, linestyle=":", linewidth=1.2)
     axes.set(xlabel=r"data density $\alpha = M/N$", ylabel="mean overlap with the planted fields", ylim=(0, 1))
-    axes.set_title("Dotted: threshold of a learner that knows nothing of q; stars: the posterior itself")
+    axes.set_title("Dotted: where learning begins (theory); stars: the posterior itself")
     axes.legend()
     return figure
 
