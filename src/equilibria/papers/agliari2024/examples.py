@@ -140,7 +140,7 @@ experiment = Experiment(
     presets={
         "quick": Config(),
         "full": replace(
-            Config(), size=4000, count=80, examples=(5, 7, 10, 14, 20, 28, 40, 56, 80), sweeps=60, repeats=3
+            Config(), size=2000, count=40, examples=(5, 7, 10, 14, 20, 28, 40, 56, 80), sweeps=60, repeats=3
         ),
     },
     run=run,

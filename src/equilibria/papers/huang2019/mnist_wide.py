@@ -165,7 +165,7 @@ experiment = Experiment(
     presets={
         "quick": Config(),
         "full": Config(
-            hidden_size=500, examples=60_000, tests=10_000, steps=20_000, fields=250, epochs=100, annealing=14_500
+            hidden_size=300, examples=60_000, tests=10_000, steps=10_000, fields=250, epochs=50, annealing=14_500
         ),
     },
     run=run,
