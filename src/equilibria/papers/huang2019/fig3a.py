@@ -146,7 +146,7 @@ experiment = Experiment(
     title="Binary synapses: overlap against data density, and the thresholds",
     presets={
         "quick": Config(),
-        "full": Config(instances=50, steps=400, densities=tuple(np.round(np.arange(0.2, 6.01, 0.2), 2).tolist())),
+        "full": Config(instances=50, densities=tuple(np.round(np.arange(0.2, 6.01, 0.2), 2).tolist())),
     },
     run=run,
     plot=plot,
