@@ -68,7 +68,11 @@ def plot(dataset: xr.Dataset) -> Figure:
         ylabel="overlap with the planted field",
         title="Swapped at the grey line; dotted: best matching",
     )
-    axes[1].set(xlabel="learning step", ylabel=r"KL divergence / $NP \ln 2$", title="Ten instances and their mean")
+    axes[1].set(
+        xlabel="learning step",
+        ylabel=r"KL divergence / $NP \ln 2$",
+        title=f"{dataset.sizes['instance']} instances and their mean",
+    )
     axes[0].legend(loc="center right", ncols=2)
     axes[1].legend()
     return figure

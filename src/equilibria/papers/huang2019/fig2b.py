@@ -49,7 +49,9 @@ def plot(dataset: xr.Dataset) -> Figure:
         xlabel="learning step", ylabel="overlap with the planted field", title="Fields permuted at the grey line"
     )
     axes[1].set(
-        xlabel="learning step", ylabel="lower bound, relative to its start", title="Ten instances and their mean"
+        xlabel="learning step",
+        ylabel="lower bound, relative to its start",
+        title=f"{dataset.sizes['instance']} instances and their mean",
     )
     axes[0].legend()
     return figure
