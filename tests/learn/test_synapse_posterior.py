@@ -39,9 +39,11 @@ def test_means_against_enumeration(temperature):
     assert 0.1 < float(found.accepted.mean()) < 1
 
 
-def test_one_set_is_the_first_of_several():
+def test_one_set_alone_is_a_list_of_one():
     data = np.random.default_rng(0).choice([-1, 1], (EXAMPLES, SIZE))
-    assert eq.sample_synapses(data, HIDDEN, sweeps=8, key=0).mean.shape == (SIZE, HIDDEN)
+    alone, listed = (eq.sample_synapses(given, HIDDEN, sweeps=8, key=0) for given in (data, data[None]))
+    np.testing.assert_array_equal(alone.mean, listed.mean[0])
+    assert alone.mean.shape == (SIZE, HIDDEN)
 
 
 def test_refusals():

@@ -43,12 +43,16 @@ def test_modes_are_compared_with_components():
 
 
 def test_noise_leaves_a_mode_part_of_its_direction():
-    random, rows, columns = np.random.default_rng(0), 600, 300
+    random, rows, columns, draws = np.random.default_rng(0), 400, 200, 10
+    mode = np.outer(np.eye(rows)[0], np.eye(columns)[0])
     for strength in (0.4, 0.8):
-        mode = np.outer(np.eye(rows)[0], np.eye(columns)[0])
-        left, values, _ = np.linalg.svd(strength * mode + fig3.SCALE * random.standard_normal((rows, columns)))
-        # The share of one draw scatters by about 1/sqrt(columns).
-        assert abs(left[0, 0] ** 2 - fig3.spiked_share(values[0], rows, columns)) < 3 / np.sqrt(columns)
+        gaps = []
+        for _ in range(draws):
+            noise = fig3.SCALE * random.standard_normal((rows, columns))
+            left, values, _ = np.linalg.svd(strength * mode + noise, full_matrices=False)
+            gaps.append(left[0, 0] ** 2 - fig3.spiked_share(values[0], rows, columns))
+        # One share scatters by 0.03 or less; that of the other side of the matrix differs by 0.03 and 0.09.
+        assert abs(np.mean(gaps)) < 0.02
 
 
 def test_cuts_count_modes():

@@ -21,6 +21,7 @@ from jax.typing import ArrayLike
 
 from equilibria import check
 from equilibria.learn.synapse_training import as_data, natural_prior
+from equilibria.progress import stretches
 from equilibria.random import as_key
 from equilibria.units import Spin
 
@@ -42,13 +43,14 @@ def sample_synapses(
     sweeps: int = 2000,
     temperature: float = 1.0,
     prior: ArrayLike = 0.0,
+    show_progress: bool | None = None,
     key: Array | int,
 ) -> SynapsePosterior:
     """Metropolis sampling of the binary weights of a machine with `hidden_size` hidden spins, given `data` (M, N) of -1 and +1.
 
     Parameters: `data` may hold several sets of the same size, (sets, M, N), which are sampled side by side; a sweep proposes
     to turn over every weight once, and the first quarter of the `sweeps` is left out; `prior` is the mean of each weight
-    before data.
+    before data; a progress bar is shown on a terminal, or as `show_progress` says.
 
     With an even prior the hidden neurons are alike and each has its mirror image: the means are those of the copy that the
     chain has settled in. Little data, or a long chain, lets it wander between copies, and the means fall to zero.
@@ -65,53 +67,86 @@ def sample_synapses(
     sets = [as_data("data", one) for one in (given if given.ndim == 3 else given[None])]
     spins = jnp.asarray(np.stack(sets), jnp.float32)
     shape = (spins.shape[2], hidden_size)
-    keys = jax.random.split(as_key(key), len(sets))
-    scale = jnp.float32(1 / (temperature * np.sqrt(shape[0])))
-    found = _chains(spins, natural_prior(prior, shape), scale, sweeps, keys)
+    begin_keys, keys = jax.vmap(jax.random.split, out_axes=1)(jax.random.split(as_key(key), len(sets)))
+    machine = _Machine(spins, natural_prior(prior, shape), jnp.float32(1 / (temperature * np.sqrt(shape[0]))))
+    chains = _begun(machine, begin_keys)
+    for until in stretches(0, sweeps, "sampling", "sweep", show=show_progress):
+        chains = _advance(machine, chains, jnp.asarray(until), jnp.asarray(sweeps // 4), keys)
+        chains.sweep.block_until_ready()  # so that the pace is that of the work
+    found = SynapsePosterior(chains.total / (sweeps - sweeps // 4), chains.accepted / (sweeps * shape[0] * shape[1]))
     return found if given.ndim == 3 else SynapsePosterior(*(part[0] for part in found))
 
 
-@jax.jit(static_argnames="sweeps")
-def _chains(data, prior, scale, sweeps, keys):
-    return jax.vmap(lambda data, key: _chain(data, prior, scale, sweeps, key))(data, keys)
+class _Machine(NamedTuple):
+    data: Array  # (sets, M, N)
+    prior: Array  # natural parameters, (N, P)
+    scale: Array  # what a weight contributes to a field
+
+    @property
+    def hidden(self) -> Array:
+        """All states of the hidden layer, (2^P, P)."""
+        units = jnp.arange(self.prior.shape[1])
+        return 2.0 * (jnp.arange(2 ** len(units))[:, None] >> units & 1) - 1
 
 
-def _chain(data: Array, prior: Array, scale: Array, sweeps: int, key: Array) -> SynapsePosterior:
-    examples, (size, hidden_size) = len(data), prior.shape
-    rows = scale * data.T  # what a visible neuron adds to the fields of the examples
-    hidden = 2.0 * (jnp.arange(2**hidden_size)[:, None] >> jnp.arange(hidden_size) & 1) - 1
-    begin_key, key = jax.random.split(key)
-    weights = jnp.where(jax.random.bernoulli(begin_key, 0.5, prior.shape), 1.0, -1.0)
-    inside = jnp.sum(_ln2cosh(scale * weights @ hidden.T), axis=0)
+class _Chain(NamedTuple):
+    sweep: Array
+    weights: Array
+    inside: Array  # what the visible layer contributes to each hidden state
+    total: Array  # of the weights, after the sweeps that are left out
+    accepted: Array
+
+
+@jax.jit
+def _begun(machine: _Machine, keys: Array) -> _Chain:
+    def begun(key):
+        weights = jnp.where(jax.random.bernoulli(key, 0.5, machine.prior.shape), 1.0, -1.0)
+        inside = jnp.sum(_ln2cosh(machine.scale * weights @ machine.hidden.T), axis=0)
+        return _Chain(jnp.zeros((), int), weights, inside, jnp.zeros_like(weights), jnp.zeros(()))
+
+    return jax.vmap(begun)(keys)
+
+
+@jax.jit
+def _advance(machine: _Machine, chains: _Chain, until: Array, left_out: Array, keys: Array) -> _Chain:
+    def advanced(data, chain, key):
+        rows = machine.scale * data.T  # what a visible neuron adds to the fields of the examples
+
+        def sweep(chain):
+            moved = _sweep(machine, rows, chain, jax.random.fold_in(key, chain.sweep))
+            kept = jnp.where(chain.sweep >= left_out, moved.weights, 0.0)
+            return moved._replace(sweep=chain.sweep + 1, total=chain.total + kept)
+
+        return jax.lax.while_loop(lambda chain: chain.sweep < until, sweep, chain)
+
+    return jax.vmap(advanced)(machine.data, chains, keys)
+
+
+def _sweep(machine: _Machine, rows: Array, chain: _Chain, key: Array) -> _Chain:
+    """Every weight proposed once, in a random order."""
+    prior, scale, hidden, (size, _) = machine.prior, machine.scale, machine.hidden, machine.prior.shape
+    order_key, threshold_key = jax.random.split(key)
+    order = jax.random.permutation(order_key, prior.size)
+    threshold = jnp.log(jax.random.uniform(threshold_key, order.shape))
 
     def turn(step, carry):
-        weights, fields, inside, accepted, order, threshold = carry
+        weights, fields, inside, accepted = carry
         unit, neuron = order[step] // size, order[step] % size
         row, field = weights[neuron], fields[unit]
         turned = row.at[unit].multiply(-1)
         moved = field - 2 * row[unit] * rows[neuron]
         new = inside + _ln2cosh(scale * hidden @ turned) - _ln2cosh(scale * hidden @ row)
         gain = -2 * row[unit] * prior[neuron, unit] + jnp.sum(_ln2cosh(moved) - _ln2cosh(field))
-        gain -= examples * (jax.nn.logsumexp(new) - jax.nn.logsumexp(inside))
+        gain -= rows.shape[1] * (jax.nn.logsumexp(new) - jax.nn.logsumexp(inside))
         taken = threshold[step] < gain
         return (
             weights.at[neuron].set(jnp.where(taken, turned, row)),
             fields.at[unit].set(jnp.where(taken, moved, field)),
             jnp.where(taken, new, inside),
             accepted + taken,
-            order,
-            threshold,
         )
 
-    def sweep(index, carry):
-        weights, inside, total, accepted = carry
-        order_key, threshold_key = jax.random.split(jax.random.fold_in(key, index))
-        order = jax.random.permutation(order_key, size * hidden_size)
-        threshold = jnp.log(jax.random.uniform(threshold_key, order.shape))
-        fields = weights.T @ rows  # anew in each sweep, so that rounding does not add up
-        begin = (weights, fields, inside, accepted, order, threshold)
-        weights, _, inside, accepted, _, _ = jax.lax.fori_loop(0, size * hidden_size, turn, begin)
-        return weights, inside, total + jnp.where(index >= sweeps // 4, weights, 0.0), accepted
-
-    _, _, total, accepted = jax.lax.fori_loop(0, sweeps, sweep, (weights, inside, jnp.zeros_like(prior), jnp.zeros(())))
-    return SynapsePosterior(total / (sweeps - sweeps // 4), accepted / (sweeps * size * hidden_size))
+    fields = chain.weights.T @ rows  # anew in each sweep, so that rounding does not add up
+    begin = (chain.weights, fields, chain.inside, chain.accepted)
+    weights, _, inside, accepted = jax.lax.fori_loop(0, prior.size, turn, begin)
+    return chain._replace(weights=weights, inside=inside, accepted=accepted)
