@@ -30,6 +30,8 @@ from .equilibrators.temper import Tempered as Tempered
 from .graded import Graded as Graded
 from .graded import GradedSpin as GradedSpin
 from .grids.sweeping import grid as grid
+from .learn.altered import Altered as Altered
+from .learn.altered import Missing as Missing
 from .learn.contrast import Phase as Phase
 from .learn.contrast import Recipe as Recipe
 from .learn.contrast import contrast as contrast

@@ -40,7 +40,9 @@ def test_small_runs(module):
 def test_table2_goes_on_after_a_stop(tmp_path):
     """Two epochs at once, or one and then, from its checkpoint, another: the same errors. The rates fall over the whole run,
     which is the same only because they do not for the paper's schedule."""
-    small = table2.Config(train=200, paper_size=10, paper_epochs=(2, 0, 0), our_epochs=(0, 0, 0), seed=1)
+    small = table2.Config(
+        train=200, paper_size=10, paper_epochs=(2, 0, 0), fast_epochs=(0, 0, 0), our_epochs=(0, 0, 0), seed=1
+    )
     once = table2.run(small, progress, tmp_path / "once")
     table2.run(replace(small, paper_epochs=(1, 0, 0)), progress, tmp_path / "twice")
     again = table2.run(small, progress, tmp_path / "twice")
@@ -58,5 +60,5 @@ def test_schedules_are_those_of_table_2():
     ]
     assert steps == [(20, 4), (100, 6), (500, 8)]
     for depth in (1, 2, 3):
-        for schedule in (table2.paper_schedule(depth), table2.our_schedule(depth)):
-            assert len(schedule.rates) == depth + 1
+        for schedule in table2.SCHEDULES.values():
+            assert len(schedule(depth).rates) == depth + 1
