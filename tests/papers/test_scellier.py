@@ -38,8 +38,8 @@ def test_small_runs(module):
 
 
 def test_table2_goes_on_after_a_stop(tmp_path):
-    """Two epochs at once, or one and then, from its checkpoint, another: the same errors. The rates fall over the whole run,
-    which is the same only because they do not for the paper's schedule."""
+    """Two epochs at once, or one and then, from its checkpoint, another: the same errors. The rates fall with the length of
+    the run; that of the paper's schedule is too short here for them to fall."""
     small = table2.Config(
         train=200, paper_size=10, paper_epochs=(2, 0, 0), fast_epochs=(0, 0, 0), our_epochs=(0, 0, 0), seed=1
     )

@@ -56,12 +56,17 @@ class Schedule(NamedTuple):
     recipe: Rule
     predict: eq.Equilibrator
     rates: tuple[float, ...]
-    decay: float  # of the rates, over the whole run
+    decay: float  # of the rates
+    falling: int  # over the last 1 / falling of the epochs
     gain: float
 
 
 def paper_schedule(depth: int) -> Schedule:
-    """Table 2 in the convention of the authors' code. Relaxations stop early where nothing moves by more than 10^-4."""
+    """Table 2 in the convention of the authors' code. Relaxations stop early where nothing moves by more than 10^-4.
+
+    The rates fall tenfold over the last eleventh of the run. Kept constant they leave two hidden layers at 0.11% training error
+    after 60 epochs; falling over six more, at 0.03%.
+    """
     free, nudged = {1: (20, 4), 2: (100, 6), 3: (500, 8)}[depth]
     printed = {1: (0.1, 0.05), 2: (0.4, 0.1, 0.01), 3: (0.128, 0.032, 0.008, 0.002)}[depth]
     nudge = {1: 1.0, 2: 2.0, 3: 2.0}[depth]
@@ -69,25 +74,30 @@ def paper_schedule(depth: int) -> Schedule:
     recipe = eq.equilibrium_propagation(
         nudge, free=relax, nudged=eq.GradientFlow(nudged), centered=False, random_sign=True, particles=True
     )
-    return Schedule(recipe, relax, tuple(2 * rate for rate in printed), 1.0, gain=1.0)
+    return Schedule(recipe, relax, tuple(2 * rate for rate in printed), 0.1, falling=11, gain=1.0)
 
 
 def fast_schedule(depth: int) -> Schedule:
     """Centered nudging, block descent that overshoots in both phases, weights that start where there is one minimum.
 
     With three hidden layers, after an epoch, four nudged sweeps give 0.7 to 0.85 of the exact gradient's length when they
-    overshoot (cosine 0.90 to 0.95), and 0.2 in the first layer when they do not.
+    overshoot (cosine 0.90 to 0.95), and 0.2 in the first layer when they do not. A wrong output that sits at 1 moves only if
+    its field is below 1 + nudge: with three hidden layers the training error was 0.10% from the 30th epoch on and 0.07% after
+    40, most of the wrong outputs' fields above 1.2. A nudge of 0.7 reaches them but learns more slowly (3.4% test error
+    after 7 epochs, against 2.4%).
     """
     relax = Descent(20, tolerance=1e-3)
     recipe = eq.equilibrium_propagation(0.2, free=relax, nudged=Descent(5), watch_changes=True)
-    return Schedule(recipe, relax, _RATES[depth], 0.3, gain=0.5)
+    return Schedule(recipe, relax, _RATES[depth], 0.3, falling=1, gain=0.5)
 
 
 def our_schedule(depth: int) -> Schedule:
     """The same with a fifth of the pixels missing, free phases that stop sooner, and rates that fall further."""
     relax = Descent(10, tolerance=1e-2)
     recipe = eq.equilibrium_propagation(0.2, free=relax, nudged=Descent(5), watch_changes=True)
-    return Schedule(Altered(recipe, Missing(0.2)), Descent(20, tolerance=1e-2), _RATES[depth], 0.03, gain=0.5)
+    return Schedule(
+        Altered(recipe, Missing(0.2)), Descent(20, tolerance=1e-2), _RATES[depth], 0.03, falling=1, gain=0.5
+    )
 
 
 _RATES = {1: (0.4, 0.1), 2: (0.4, 0.15, 0.05), 3: (0.4, 0.15, 0.1, 0.05)}
@@ -123,7 +133,10 @@ def _train(name: str, depth: int, epochs: int, config: Config, data: dict, check
     sizes = config.our_sizes[:depth] if name == "ours" else [config.paper_size] * depth
     network = eq.layered((inputs.shape[1], *sizes, 10), gain=schedule.gain, key=config.seed + depth)
     per_epoch = len(inputs) // config.batch_size
-    falling = optax.exponential_decay(1.0, epochs * per_epoch, schedule.decay)
+    last = epochs // schedule.falling
+    falling = optax.exponential_decay(
+        1.0, max(last, 1) * per_epoch, schedule.decay, transition_begin=(epochs - last) * per_epoch
+    )
     history = eq.train(
         network,
         (inputs, np.eye(10, dtype=np.float32)[labels]),
@@ -237,8 +250,8 @@ experiment = Experiment(
             train=50_000,
             paper_size=500,
             our_sizes=(1024, 512, 256),
-            paper_epochs=(25, 60, 0),
-            fast_epochs=(0, 30, 40),
+            paper_epochs=(25, 66, 0),
+            fast_epochs=(0, 0, 40),
             our_epochs=(30, 25, 30),
             seed=4,
         ),
