@@ -140,7 +140,8 @@ print(jax.config.jax_compilation_cache_dir)
 """
 
 
-def test_compiled_code_goes_to_the_cache_folder(tmp_path):
+def test_compiled_code_goes_to_the_cache_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     assert python(COMPILE, XDG_CACHE_HOME=str(tmp_path)) == [str(tmp_path / "equilibria/compiled")]
     assert list((tmp_path / "equilibria/compiled").iterdir())
 
