@@ -46,6 +46,9 @@ def test_training_goes_on_where_it_stopped(tmp_path):
     for first, second in zip(once.network.couplings, again.network.couplings, strict=True):
         np.testing.assert_array_equal(first.weights, second.weights)
     assert once.history["change"].shape[-1] == 2
+    other = eq.Altered(rule.rule, eq.Missing(0.4))
+    with pytest.raises(ValueError, match="a run with another recipe"):
+        eq.train(NETWORK, data, other, epochs=4, batch_size=2, checkpoint=tmp_path, resume=True, key=1)
 
 
 def test_chains_are_those_of_the_rule():

@@ -112,7 +112,7 @@ def train(
     setup = {
         "batch_size": batch_size,
         "data": fingerprint(data),
-        "recipe": repr(recipe),
+        "recipe": f"{recipe!r} {fingerprint(_numbers(recipe))}",
         "key": fingerprint({"": key}),
     }
 
@@ -278,6 +278,11 @@ def _checked_data(network: Network, data, between: bool = False) -> State:
         sizes = {name: len(values) for name, values in checked.items()}
         check.refuse("data", f"different numbers of examples, {sizes}", "as many examples for each layer")
     return checked
+
+
+def _numbers(recipe: Rule) -> dict[str, Array]:
+    """The recipe's arrays: nudges, steps, penalties. Its repr has only their shapes."""
+    return {str(place): leaf for place, leaf in enumerate(jax.tree.leaves(eqx.filter(recipe, eqx.is_array)))}
 
 
 def _default_records(total: int, per_epoch: int) -> list[int]:
