@@ -51,11 +51,25 @@ def test_training_goes_on_where_it_stopped(tmp_path):
         eq.train(NETWORK, data, other, epochs=4, batch_size=2, checkpoint=tmp_path, resume=True, key=1)
 
 
+def test_any_function_may_be_the_change():
+    rule = eq.Altered(RULE, lambda key, batch: {**batch, "input": 1 - batch["input"]})
+    data = {name: np.asarray(values) for name, values in DATA.items()}
+    found = eq.train(NETWORK, data, rule, epochs=1, batch_size=5, learning_rate=0.1, key=1)
+    turned = {**data, "input": 1 - data["input"]}
+    expected = eq.train(NETWORK, turned, RULE, epochs=1, batch_size=5, learning_rate=0.1, key=1)
+    for first, second in zip(found.network.couplings, expected.network.couplings, strict=True):
+        np.testing.assert_allclose(first.weights, second.weights, rtol=1e-6, atol=1e-7)
+
+
 def test_chains_are_those_of_the_rule():
     assert eq.Altered(eq.pcd(steps=1, chains=7), eq.Missing(0.1, layer="visible")).chains == 7
 
 
 def test_bad_input_is_refused():
+    with pytest.raises(ValueError, match=r"change: got 0\.2; allowed: a function"):
+        eq.Altered(RULE, 0.2)
+    with pytest.raises(ValueError, match=r"rule: got .*; allowed: a recipe"):
+        eq.Altered(eq.Missing(0.2), RULE)
     with pytest.raises(ValueError, match="fraction"):
         eq.Missing(1.0)
     with pytest.raises(ValueError, match="a layer that has data: input, output"):

@@ -8,7 +8,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np  # noqa: F401 (examples)
 from jax import Array
 
 from equilibria import check
@@ -22,7 +21,7 @@ class Altered(Rule):
     `rule` is any recipe; `change` takes a key and the batch by layer, and is compiled with the rest. What the history then
     says of errors in training is about the altered examples.
 
-    >>> import equilibria as eq
+    >>> import equilibria as eq, numpy as np
     >>> rule = Altered(eq.equilibrium_propagation(), Missing(0.2))
     >>> run = eq.train(eq.layered((4, 3, 2), key=0), (np.eye(4), np.eye(4)[:, :2]), rule, epochs=1, key=1)
     >>> run.history.sizes["step"]
@@ -31,6 +30,12 @@ class Altered(Rule):
 
     rule: Rule
     change: Callable[[Array, State], State]
+
+    def __check_init__(self):
+        if not isinstance(self.rule, Rule):
+            check.refuse("rule", self.rule, "a recipe, such as equilibrium_propagation()")
+        if not callable(self.change):
+            check.refuse("change", self.change, "a function of a key and a batch, such as Missing(0.2)")
 
     @property
     def watch_changes(self):
