@@ -16,7 +16,7 @@ import optax
 import equilibria as eq
 from benchmarks._timing import race, table
 from equilibria.equilibrators.descent import Descent
-from equilibria.learn import train as training
+from equilibria.learn import loop as training
 
 # Sizes, free sweeps, nudged sweeps; what energy-based-learning (PyTorch) took on two cores, in ms.
 CASES = {
@@ -111,7 +111,7 @@ def minibatches(rounds: int = 5) -> None:
         network = eq.layered(sizes, gain=0.5, key=0)
         steps = {15: 40, 50: 4, 100: 2}[free]
         same = eq.equilibrium_propagation(
-            NUDGE, free=eq.Sweeps(free, mood="mode"), nudged=eq.Sweeps(nudged, mood="mode")
+            NUDGE, free=eq.Sweeps(free, update="mode"), nudged=eq.Sweeps(nudged, update="mode")
         )
         own = eq.equilibrium_propagation(NUDGE, free=Descent(free, tolerance=1e-3), nudged=Descent(8, 0.3))
         rivals = {
@@ -138,12 +138,12 @@ def cosines(network: eq.Network, data, same, own) -> dict[str, float]:
     """
     batch = dict(zip(("input", "output"), (jnp.asarray(part[:64]) for part in data), strict=True))
     exact = eq.equilibrium_propagation(
-        NUDGE, free=Descent(1000, tolerance=1e-6), nudged=eq.Sweeps(500, mood="mode", tolerance=1e-6)
+        NUDGE, free=Descent(1000, tolerance=1e-6), nudged=eq.Sweeps(500, update="mode", tolerance=1e-6)
     )
 
     def gradient(rule):
         found = rule.step(
-            network, batch, memory=rule.begin(network, batch, 64, jax.random.key(0)), key=jax.random.key(0)
+            network, batch, carry=rule.begin(network, batch, 64, jax.random.key(0)), key=jax.random.key(0)
         )
         return np.concatenate([np.ravel(coupling.weights) for coupling in found.gradient.couplings])
 
@@ -169,7 +169,7 @@ def trained(depth: int = 3, size: int = 500, epochs: int = 1, examples: int = 10
 
     inputs, targets = images(examples + 100)
     network = eq.layered((784, *[size] * depth, 10), gain=0.5, key=0)
-    recipe = eq.equilibrium_propagation(NUDGE, free=Descent(15, tolerance=1e-3), nudged=eq.Sweeps(8, mood="mode"))
+    recipe = eq.equilibrium_propagation(NUDGE, free=Descent(15, tolerance=1e-3), nudged=eq.Sweeps(8, update="mode"))
     optimiser = optax.chain(optax.sgd(1.0), scale_by_coupling((0.4, 0.2, 0.05, 0.01)))
     run = eq.train(
         network, (inputs[:-100], targets[:-100]), recipe, epochs=epochs, batch_size=20, optimiser=optimiser, key=1

@@ -14,7 +14,7 @@ import optax
 
 import equilibria as eq
 from benchmarks._timing import race, table
-from equilibria.measure import annealing
+from equilibria.measure import ais
 
 VISIBLE, HIDDEN, CHAINS, BATCH, RATE = 784, 500, 500, 500, 0.01
 DATA = np.random.default_rng(0).choice([0.0, 1.0], (BATCH, VISIBLE), p=[0.8, 0.2]).astype(np.float32)
@@ -28,9 +28,9 @@ def ours(sweeps: int):
 
     @jax.jit
     def update(weights, state, memory, key):
-        found = eq.contrast(weights, recipe, {"visible": jnp.asarray(DATA)}, memory=memory, key=key)
+        found = eq.contrast(weights, recipe, {"visible": jnp.asarray(DATA)}, carry=memory, key=key)
         updates, state = transform.update(found.gradient, state)
-        return jax.tree.map(jnp.add, weights, updates), state, found.memory
+        return jax.tree.map(jnp.add, weights, updates), state, found.carry
 
     held = [network, transform.init(network), recipe.begin(network, {"visible": DATA}, BATCH, eq.key(1)), 0]
 
@@ -107,9 +107,9 @@ def anneal(steps: int, chains: int):
     network = eq.rbm(VISIBLE, HIDDEN, key=0)
     biases = {layer.name: layer.bias for layer in network.layers}
     start = {"visible": jnp.asarray(DATA[:chains]), "hidden": jnp.zeros((chains, HIDDEN))}
-    betas = jnp.asarray(annealing.schedule(steps))
+    betas = jnp.asarray(ais.schedule(steps))
     one = jnp.asarray(1.0)
-    return lambda: jax.block_until_ready(annealing.anneal(network, biases, one, betas, start, eq.key(0)))
+    return lambda: jax.block_until_ready(ais.anneal(network, biases, one, betas, start, eq.key(0)))
 
 
 def main() -> None:

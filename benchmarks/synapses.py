@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks._timing import race, table
 from equilibria.data import planted_data, planted_receptive_fields
-from equilibria.learn import synapses as syn
-from equilibria.learn.synapse_training import E_STEPS
+from equilibria.synapses import bound as syn
+from equilibria.synapses.learn import E_STEPS
 
 
 def paper_cavity(mean: np.ndarray, z: np.ndarray, beta: float = 1.0, iterations: int = 10):
@@ -87,7 +87,7 @@ def steps() -> None:
     device, key = jnp.asarray(data), jax.random.key(0)
 
     def ours(name, fields):
-        return lambda: _gradient(E_STEPS[name], synapses, device, fields, key).block_until_ready()
+        return lambda: _gradient(E_STEPS[name](), synapses, device, fields, key).block_until_ready()
 
     rivals = {
         "exact, 1000 draws": ours("exact", draws),
@@ -105,7 +105,7 @@ def averages() -> None:
     """The error of one gradient and the time it takes, by the way the Gaussian fields are averaged over."""
     data, synapses = _setting(100, 3, 500)
     device, key = jnp.asarray(data), jax.random.key(0)
-    exact = E_STEPS["exact"]
+    exact = E_STEPS["exact"]()
     truth = _gradient(exact, synapses, device, syn.quadrature(3, 17), key)
     ways = {
         "draws, 1000": lambda k: syn.drawn(3, 1000, k),
@@ -137,7 +137,7 @@ def wide() -> None:
     synapses = syn.Synapses(0.3 * rng.standard_normal((784, 100)))
     fields, key = syn.drawn(100, 32, jax.random.key(0)), jax.random.key(0)
     rivals = {
-        name: lambda name=name: _gradient(E_STEPS[name], synapses, data, fields, key).block_until_ready()
+        name: lambda name=name: _gradient(E_STEPS[name](), synapses, data, fields, key).block_until_ready()
         for name in ("cavity", "response")
     }
     seconds = race(rivals, rounds=3)

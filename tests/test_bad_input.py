@@ -27,7 +27,7 @@ CASES = {
     ),
     "zero steps": (lambda: eq.Sweeps(0), r"steps: got 0; allowed: a whole number >= 1"),
     "half a step": (lambda: eq.Sweeps(1.5), r"steps: got 1.5"),
-    "unknown mood": (lambda: eq.Sweeps(1, mood="median"), r"mood: got 'median'; allowed: 'sample', 'mean', 'mode'"),
+    "unknown mood": (lambda: eq.Sweeps(1, update="median"), r"mood: got 'median'; allowed: 'sample', 'mean', 'mode'"),
     "unknown layer": (lambda: RBM.layer("hiden"), r"layer: got 'hiden'; allowed: 'visible', 'hidden'"),
     "clamp of an unknown layer": (
         lambda: eq.sample(RBM, eq.Sweeps(1), chains=2, world=clamp(layer="x"), key=0),
@@ -115,11 +115,11 @@ CASES = {
     "skip to itself": (lambda: eq.layered((3, 2), skips=[(1, 1)], key=0), r"skips: got \(1, 1\)"),
     "skip that is there": (lambda: eq.layered((3, 2), skips=[(0, 1)], key=0), r"skips: got \(0, 1\)"),
     "pattern of another size": (lambda: eq.overlap(jnp.ones(4), jnp.ones(5)), r"pattern: got shape \(5,\)"),
-    "self-coupled marginal": (lambda: eq.integrate_out(HOPFIELD, "neurons"), r"a layer that is not coupled to itself"),
+    "self-coupled marginal": (lambda: eq.marginalise(HOPFIELD, "neurons"), r"a layer that is not coupled to itself"),
     "unbounded nudge": (
         lambda: eq.equilibrate(
             eq.layered((3, 2), units=eq.Gaussian(), key=0),
-            eq.Sweeps(1, mood="mode"),
+            eq.Sweeps(1, update="mode"),
             world=[eq.Clamp("input", np.zeros(3)), eq.Nudge("output", np.zeros(2), -1.5)],
         ),
         r"nudge: the output's stiffness plus its strength: got -0.5; allowed: finite and > 0",

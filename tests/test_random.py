@@ -9,7 +9,7 @@ from scipy import stats
 import equilibria as eq
 import machines
 import oracle
-from equilibria import store
+from equilibria import files
 from equilibria.random import _hashed, as_key, key
 
 COUNT = 2**18
@@ -138,8 +138,8 @@ def test_a_batch_of_keys_draws_what_each_key_draws():
 
 
 def test_keys_are_stored_with_their_generator(tmp_path):
-    store.save(tmp_path, 0, {"fast": key(4), "plain": jax.random.key(4)})
-    found = store.load(tmp_path).arrays
+    files.save(tmp_path, 0, {"fast": key(4), "plain": jax.random.key(4)})
+    found = files.load(tmp_path).arrays
     assert (found["fast"] == key(4)) & (found["plain"] == jax.random.key(4))
     assert jax.random.uniform(found["fast"]) == jax.random.uniform(key(4))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,20 +30,42 @@ def progress(work: int | Iterable[Any], label: str, unit: str = "step", *, show:
     return tqdm(items, desc=label, unit=unit, delay=2, file=sys.stderr, disable=disable, leave=False)
 
 
-def stretches(start: int, stop: int, label: str, unit: str = "step", *, show: bool | None = None) -> Iterator[int]:
-    """Where to pause on the way from `start` to `stop`, so that a stretch of compiled work takes about a second.
+class Pace:
+    """How long a chunk of compiled work should be so that it takes about a second.
+
+    >>> pace = Pace()
+    >>> with pace.measured(pace.length):
+    ...     pass
+    >>> pace.length
+    8
+    """
+
+    def __init__(self) -> None:
+        self.length = 1
+
+    @contextlib.contextmanager
+    def measured(self, steps: int) -> Iterator[None]:
+        """Around the work of so many steps; the next chunk is at most eight times as long as the last."""
+        began = time.perf_counter()
+        yield
+        pace = steps / max(time.perf_counter() - began, 1e-9)  # steps a second
+        self.length = max(1, min(8 * self.length, int(pace)))
+
+
+def chunks(start: int, stop: int, label: str, unit: str = "step", *, show: bool | None = None) -> Iterator[int]:
+    """Where to pause on the way from `start` to `stop`, so that a chunk of compiled work takes about a second.
 
     The caller does the work up to each number before it asks for the next; a progress bar is kept meanwhile.
 
-    >>> [until for until in stretches(0, 5, "quick work")]
+    >>> [until for until in chunks(0, 5, "quick work")]
     [1, 5]
     """
-    length = 1
+    pace = Pace()
     with progress(stop, label, unit, show=show) as bar:
         bar.update(start)
         while start < stop:
-            until, began = min(stop, start + length), time.monotonic()
-            yield until
-            pace = (until - start) / max(time.monotonic() - began, 1e-9)  # steps a second
+            until = min(stop, start + pace.length)
+            with pace.measured(until - start):
+                yield until
             bar.update(until - start)
-            start, length = until, max(1, min(8 * length, int(pace)))
+            start = until

@@ -11,7 +11,7 @@ import machines
 import oracle
 from equilibria.equilibrators import cavity
 from equilibria.equilibrators.cavity import Cavity, bethe_log_partition
-from equilibria.equilibrators.setting import setting
+from equilibria.equilibrators.conditioned import conditioned
 
 UNITS = {"spin": eq.Spin(), "binary": eq.Binary()}
 
@@ -26,7 +26,7 @@ def moments(network, how, temperature=1.0, start=None):
     rest = eq.equilibrate(network, how, start, temperature=temperature)
 
     def log_partition(net):
-        return -how.free_energy(setting(net, (), temperature), rest.state) / temperature
+        return -how.free_energy(conditioned(net, (), temperature), rest.state) / temperature
 
     value, slope = eqx.filter_value_and_grad(log_partition)(network)
     assert bool(rest.converged)
@@ -118,7 +118,7 @@ def test_response_on_either_side():
 def test_the_fixed_point_makes_bethe_stationary():
     network = machine(8, 3, scale=0.4)
     _, _, rest = moments(network, Cavity())
-    pair = cavity.spins(setting(network, (), 1.0))
+    pair = cavity.spins(conditioned(network, (), 1.0))
 
     def value(first, second):
         return cavity.bethe(pair, first, second)
@@ -173,7 +173,7 @@ def test_three_layers_with_one_held():
     world = eq.Clamp("input", np.array([1.0, 0.0, 1.0]))
     how = Cavity()
     rest = eq.equilibrate(network, how, world=world)
-    found = -how.free_energy(setting(network, world, 1.0), rest.state)
+    found = -how.free_energy(conditioned(network, world, 1.0), rest.state)
     brute = oracle.enumerate_states(network)
     chosen = (brute.states[:, :3] == [1.0, 0.0, 1.0]).all(axis=1)
     exact = np.log(np.exp(-brute.energies[chosen]).sum())

@@ -7,7 +7,7 @@ import pytest
 import equilibria as eq
 import machines
 import oracle
-from equilibria.equilibrators.setting import setting
+from equilibria.equilibrators.conditioned import conditioned
 
 CHAINS = 10_000
 SAMPLERS = {"sweeps": eq.Sweeps(60), "visits": eq.Sweeps(400, visits=1), "exact": eq.Exact()}
@@ -129,7 +129,7 @@ def test_a_walk_in_blocks_is_the_walk_visit_by_visit():
     start = np.asarray(eq.data.random_patterns(4, 71, key=eq.key(1)))
     network = eq.hopfield(patterns, sleep=0.5)
     key = jax.random.key(2)
-    found = eq.Sweeps(1, mood="mode").updated(setting(network, (), 0.0), {"neurons": start}, "neurons", key)
+    found = eq.Sweeps(1, update="mode").updated(conditioned(network, (), 0.0), {"neurons": start}, "neurons", key)
     order_key, _ = jax.random.split(key)
     state, matrix = start.copy(), oracle.matrix(network)
     for site in np.asarray(jax.random.permutation(order_key, 71)):

@@ -34,7 +34,9 @@ def random_network(kind: str, seed: int) -> eq.Network:
 @given(seed=st.integers(0, 2**31 - 1))
 def test_energy_never_increases_under_mode_sweeps(kind, seed):
     network = random_network(kind, seed)
-    _, energies = eq.trajectory(network, eq.Sweeps(8, mood="mode"), chains=3, key=seed, observe=network_energy(network))
+    _, energies = eq.trajectory(
+        network, eq.Sweeps(8, update="mode"), chains=3, key=seed, observe=network_energy(network)
+    )
     rounding = 1e-5 * (1 + np.abs(energies).max())
     assert (np.diff(energies, axis=0) <= rounding).all()
 
@@ -60,7 +62,7 @@ def test_mean_sweeps_reach_a_stationary_point_of_the_mean_field_free_energy(mach
     network = machines.DISCRETE[machine]
     with jax.enable_x64(True):
         network = jax.tree.map(lambda leaf: leaf.astype(float), network)
-        how = eq.Sweeps(3000, mood="mean", tolerance=1e-12)
+        how = eq.Sweeps(3000, update="mean", tolerance=1e-12)
         rest = eq.equilibrate(network, how, temperature=temperature, key=0)
         assert rest.converged.all()
 
@@ -98,7 +100,7 @@ def test_what_has_not_settled_says_so():
 def test_a_nudge_moves_the_output_exactly():
     network = machines.with_biases(eq.layered((3, 4, 2), key=1), 1)
     world = [eq.Clamp("input", np.array([0.2, 0.9, 0.4])), eq.Nudge("output", np.array([0.0, 1.0]), strength=0.8)]
-    rest = eq.equilibrate(network, eq.Sweeps(200, mood="mode", tolerance=1e-7), world=world)
+    rest = eq.equilibrate(network, eq.Sweeps(200, update="mode", tolerance=1e-7), world=world)
 
     def total(free):
         state = {**rest.state, **free}
@@ -119,7 +121,7 @@ def test_any_cost_can_nudge():
     clamp, target = eq.Clamp("input", np.array([0.2, 0.9, 0.4])), np.array([0.3, 0.6])
     own = eq.Nudge("output", target, 0.5, cost=lambda state, aim: jnp.sum((state - aim) ** 2, axis=-1) / 2)
     ends = [
-        eq.equilibrate(network, eq.Sweeps(300, mood="mode", tolerance=1e-8), world=[clamp, nudge])["output"]
+        eq.equilibrate(network, eq.Sweeps(300, update="mode", tolerance=1e-8), world=[clamp, nudge])["output"]
         for nudge in (own, eq.Nudge("output", target, 0.5))
     ]
     np.testing.assert_allclose(*ends, atol=1e-6)

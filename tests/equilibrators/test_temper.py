@@ -40,8 +40,8 @@ def test_chains_cross_barriers_that_sweeps_do_not():
 
 def test_temperatures_move_until_all_pairs_exchange_equally_often():
     network = two_valleys()
-    fixed = eq.equilibrate(network, eq.Tempered(3000, rungs=5, hottest=30.0, adapt=0.0), chains=100, key=1).memory
-    adapted = eq.equilibrate(network, eq.Tempered(3000, rungs=5, hottest=30.0), chains=100, key=1).memory
+    fixed = eq.equilibrate(network, eq.Tempered(3000, rungs=5, hottest=30.0, adapt=0.0), chains=100, key=1).carry
+    adapted = eq.equilibrate(network, eq.Tempered(3000, rungs=5, hottest=30.0), chains=100, key=1).carry
     np.testing.assert_allclose(fixed.temperatures, 30.0 ** np.linspace(0, 1, 5), rtol=1e-5)
     np.testing.assert_allclose(np.asarray(adapted.temperatures)[[0, -1]], [1.0, 30.0], rtol=1e-6)
     assert (np.diff(adapted.temperatures) > 0).all()

@@ -9,9 +9,9 @@ import equilibria as eq
 import oracle
 from equilibria.data import planted_data, planted_receptive_fields
 from equilibria.estimators.synapses import BinarySynapseRBM
-from equilibria.learn.synapse_file import load_synapses, save_synapses
-from equilibria.learn.synapses import Synapses
 from equilibria.measure.matching import match_fields
+from equilibria.synapses.distribution import Synapses
+from equilibria.synapses.saving import load_synapses, save_synapses
 
 
 # Without a threshold real-valued features are refused on purpose: the suite, which sends them, states one.

@@ -9,8 +9,8 @@ import pytest
 import equilibria as eq
 import machines
 import oracle
-from equilibria.equilibrators.setting import setting
-from equilibria.learn.train import trainable
+from equilibria.equilibrators.conditioned import conditioned
+from equilibria.learn.contrast import trainable
 
 
 def double(network):
@@ -68,10 +68,10 @@ def test_long_free_phases_approach_it(machine):
     network = machines.DISCRETE[machine]
     data = {name: jnp.tile(values, (2000, 1)) for name, values in some_data(network, 3).items()}
     expected = leaves(eq.contrast(network, eq.exact(), data, key=jax.random.key(0)).gradient)
-    plain = {"centered": False}
+    plain = {"centered_gradient": False}
     for recipe in (eq.cd(60, **plain), eq.rdm(60, **plain), eq.pcd(60, chains=6000, **plain)):
         memory = recipe.begin(network, data, 6000, jax.random.key(1))
-        found = leaves(eq.contrast(network, recipe, data, memory=memory, key=jax.random.key(2)).gradient)
+        found = leaves(eq.contrast(network, recipe, data, carry=memory, key=jax.random.key(2)).gradient)
         # Every statistic is an average of 6,000 products of size at most 1 in each phase: 5 sigma.
         assert np.abs(found - expected).max() < 5 * np.sqrt(2 / 6000)
 
@@ -80,7 +80,7 @@ def test_summing_a_colour_out_lowers_the_noise():
     """The average over hidden units in closed form has the mean of the sampled product, and a smaller variance."""
     network = machines.DISCRETE["rbm binary"]
     state = eq.sample(network, eq.Exact(), chains=20_000, key=0)
-    whole = setting(network, (), 1.0)
+    whole = conditioned(network, (), 1.0)
 
     def gradient(energy):
         per_chain = jax.vmap(lambda one: eqx.filter_grad(lambda net: energy(net, one))(network).couplings[0].weights)
@@ -98,7 +98,7 @@ BATCH = {"input": jnp.linspace(0, 1, 12).reshape(3, 4), "output": jnp.eye(3)}
 
 
 def settle(steps=2000):
-    return eq.Sweeps(steps, mood="mode", tolerance=1e-13)
+    return eq.Sweeps(steps, update="mode", tolerance=1e-13)
 
 
 def objective(network, batch):
@@ -129,7 +129,7 @@ def test_equilibrium_propagation_approaches_the_gradient_of_the_objective(varian
                 nudge,
                 free=settle(),
                 nudged=settle(),
-                centered=variant == "centered",
+                symmetric=variant == "centered",
                 random_sign=variant == "random sign",
             )
             found = eq.contrast(network, recipe, batch, key=jax.random.key(3))
@@ -153,21 +153,21 @@ def test_contrastive_hebbian_learning_is_the_fully_clamped_contrast():
 
 
 def test_particles_go_on_from_where_they_were():
-    recipe = eq.equilibrium_propagation(0.5, free=eq.Sweeps(1, mood="mode"), particles=True)
+    recipe = eq.equilibrium_propagation(0.5, free=eq.Sweeps(1, update="mode"), particles=True)
     memory = recipe.begin(NET, {name: jnp.tile(v, (2, 1)) for name, v in BATCH.items()}, 3, jax.random.key(0))
     assert {name: layer.shape for name, layer in memory["particles"].items()} == {"hidden1": (6, 5), "output": (6, 3)}
     index = jnp.array([4, 0, 2])
-    first = eq.contrast(NET, recipe, BATCH, memory=memory, index=index, key=jax.random.key(1)).memory["particles"]
+    first = eq.contrast(NET, recipe, BATCH, carry=memory, index=index, key=jax.random.key(1)).carry["particles"]
     assert (np.asarray(first["hidden1"])[[1, 3, 5]] == 0).all()  # examples not shown stay
     assert (np.asarray(first["hidden1"])[[4, 0, 2]] != 0).any()
-    second = eq.contrast(NET, recipe, BATCH, memory={"particles": first}, index=index, key=jax.random.key(1))
+    second = eq.contrast(NET, recipe, BATCH, carry={"particles": first}, index=index, key=jax.random.key(1))
     two = eq.equilibrate(
         NET,
-        eq.Sweeps(2, mood="mode"),
+        eq.Sweeps(2, update="mode"),
         {"hidden1": np.zeros((3, 5)), "output": np.zeros((3, 3))},
         world=eq.Clamp("input", BATCH["input"]),
     )
-    np.testing.assert_allclose(second.memory["particles"]["hidden1"][index], two["hidden1"], atol=1e-6)
+    np.testing.assert_allclose(second.carry["particles"]["hidden1"][index], two["hidden1"], atol=1e-6)
 
 
 def test_units_keep_their_own_parameters():
@@ -183,7 +183,7 @@ def test_centered_gradients_are_those_about_the_means(machine):
         network = double(machines.DISCRETE[machine])
         data = some_data(network)
         plain = eq.contrast(network, eq.exact(), data, key=jax.random.key(0)).gradient
-        found = eq.contrast(network, eq.exact(centered=True), data, key=jax.random.key(0)).gradient
+        found = eq.contrast(network, eq.exact(centered_gradient=True), data, key=jax.random.key(0)).gradient
         brute = oracle.enumerate_states(network)
         first = network.layers[0].size
         shown = np.zeros(len(brute.states))
@@ -217,7 +217,7 @@ def test_centered_gradients_do_not_depend_on_the_names_of_values():
             [eq.Dense(("visible", "hidden"), weights.at[0].mul(-1))],
         )
         data = some_data(network)["visible"]
-        recipe = eq.exact(centered=True)
+        recipe = eq.exact(centered_gradient=True)
         here = eq.contrast(network, recipe, {"visible": data}, key=jax.random.key(0)).gradient
         there = eq.contrast(
             flipped, recipe, {"visible": data.at[:, 0].set(1 - data[:, 0])}, key=jax.random.key(0)
@@ -250,8 +250,8 @@ def test_expansions_approach_the_gradient_at_weak_coupling(recipe):
             network = double(machines.with_biases(eq.rbm(4, 3, scale=scale, key=2), 2))
             data = some_data(network)
             memory = recipe.begin(network, data, 1, jax.random.key(1))
-            found = eq.contrast(network, recipe, data, memory=memory, key=jax.random.key(2)).gradient
-            expected = eq.contrast(network, eq.exact(centered=True), data, key=jax.random.key(0)).gradient
+            found = eq.contrast(network, recipe, data, carry=memory, key=jax.random.key(2)).gradient
+            expected = eq.contrast(network, eq.exact(centered_gradient=True), data, key=jax.random.key(0)).gradient
             errors.append(np.abs(found.couplings[0].weights - expected.couplings[0].weights).max())
     assert np.log2(errors[0] / errors[1]) > order - 0.4
     assert errors[1] < 0.03 / 4 ** (order - 1)

@@ -35,7 +35,7 @@ def train(name, devices, epochs=5, **options):
 def agree(first, second):
     for a, b in zip(jax.tree.leaves(first.network), jax.tree.leaves(second.network), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
-    for a, b in zip(jax.tree.leaves(first.memory), jax.tree.leaves(second.memory), strict=True):
+    for a, b in zip(jax.tree.leaves(first.carry), jax.tree.leaves(second.carry), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
     np.testing.assert_allclose(first.history["contrast"], second.history["contrast"], rtol=0, atol=2e-6)
 """
@@ -83,7 +83,7 @@ assert (jax.device_count(), jax.local_device_count()) == (4, 2)
 reference = np.load(folder + "/reference.npz")
 for name in ("pcd", "particles"):
     run = train(name, 4, checkpoint=f"{folder}/{name}", resume=True)
-    for index, leaf in enumerate(jax.tree.leaves((run.network, run.memory))):
+    for index, leaf in enumerate(jax.tree.leaves((run.network, run.carry))):
         np.testing.assert_allclose(leaf, reference[f"{name}{index}"], rtol=0, atol=1e-6)
 """
 )
@@ -120,7 +120,7 @@ def test_two_processes_are_one_and_take_up_its_checkpoints(tmp_path):
     for name in ("pcd", "particles"):
         here["train"](name, None, epochs=2, checkpoint=tmp_path / name)
         run = here["train"](name, None)
-        reference |= {f"{name}{i}": leaf for i, leaf in enumerate(jax.tree.leaves((run.network, run.memory)))}
+        reference |= {f"{name}{i}": leaf for i, leaf in enumerate(jax.tree.leaves((run.network, run.carry)))}
     np.savez(tmp_path / "reference.npz", **reference)
     processes = [start(TWO_PROCESSES, 2, tmp_path, port, rank) for rank in range(2)]
     for process in processes:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equilibria.learn.implicit import Implicit
+from equilibria.energies.implicit import Implicit
 from equilibria.learn.stdp import stdp
 
 

@@ -215,7 +215,7 @@ def test_fitted_biases_reproduce_the_means_and_stay_finite():
         (eq.Gaussian(2.0), data),
         (eq.Clipped(), data),
     ):
-        network = eq.fitted_biases(eq.rbm(5, 3, visible=unit, scale=0.0, key=0), values)
+        network = eq.independent_site_biases(eq.rbm(5, 3, visible=unit, scale=0.0, key=0), values)
         rest = np.asarray(unit.mean(jnp.zeros(5)))
         expected = (values.sum(0) + rest) / 51
         np.testing.assert_allclose(unit.mean(network.layers[0].bias), expected, atol=1e-5)

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import equilibria as eq
-from equilibria import plots, store
+from equilibria import files, plots
 from equilibria.papers.agliari2024 import ags, common, complexity, dreaming, equivalence, examples, initialisation
 from equilibria.progress import progress
 
@@ -40,8 +40,8 @@ SURE = {
 )
 def test_from_configuration_to_claims(module, tmp_path):
     dataset = module.run(TINY[module], progress)
-    store.save_dataset(tmp_path / "result.nc", dataset)
-    dataset = store.load_dataset(tmp_path / "result.nc")
+    files.save_dataset(tmp_path / "result.nc", dataset)
+    dataset = files.load_dataset(tmp_path / "result.nc")
     with plots.style():
         module.plot(dataset).savefig(tmp_path / "figure.png", dpi=30)
     claims = module.claims(dataset)

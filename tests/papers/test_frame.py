@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import tiny
-from equilibria import __version__, papers, store
+from equilibria import __version__, files, papers
 from equilibria.papers.claims import Claim, at_least, at_most, close
 from equilibria.papers.frame import reproduce
 
@@ -60,7 +60,7 @@ def test_a_claim_that_could_not_fail_or_hold_is_refused(field, value):
 def test_reproduce_writes_everything_with_its_provenance(tmp_path, runs):
     result = reproduce(tiny.experiment, "quick", tmp_path / "out")
     assert sorted(path.name for path in result.folder.iterdir()) == FILES
-    attributes = store.load_dataset(result.folder / "result.nc").attrs
+    attributes = files.load_dataset(result.folder / "result.nc").attrs
     assert json.loads(attributes["config"]) == {"points": [0.0, 0.5, 1.0], "noise": 0.01, "slope": 2.0, "seed": 3}
     assert (attributes["experiment"], attributes["seed"]) == ("tiny/line", 3)
     assert attributes["equilibria_version"] == __version__

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import os
-import tempfile
 import urllib.request
 import zlib
 from http.client import HTTPException
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tqdm import tqdm
+
+from equilibria.files import write_atomic
 
 _MOST_BYTES = 2**26  # a mirror that sends more than this is not sending MNIST
 _TIMEOUT = 20  # seconds without a byte
@@ -69,7 +70,7 @@ def _downloaded(source: Source) -> dict[str, Path]:
     paths = {file: folder / f"{file}.gz" for file in source.digests}
     for file, path in paths.items():
         if not path.is_file():
-            _write(path, _from_a_mirror(source, file))
+            write_atomic(path, _from_a_mirror(source, file))
     return paths
 
 
@@ -110,19 +111,6 @@ def _digest(source: Source, content: bytes) -> str:
     plain = io.BytesIO(content)
     with gzip.GzipFile(fileobj=plain) if source.unpacked else plain as stream:
         return hashlib.file_digest(stream, source.algorithm).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing: a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _listed(source: Source) -> str:

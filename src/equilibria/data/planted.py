@@ -11,14 +11,14 @@ import numpy as np
 from jax import Array
 
 from equilibria import check
-from equilibria.architectures import as_spins
-from equilibria.couplings import Dense
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.network import Layer, Network
+from equilibria.model.architectures import as_spins
+from equilibria.model.couplings import Dense
+from equilibria.model.network import Layer, Network
+from equilibria.model.units import Spin
 from equilibria.random import as_key
-from equilibria.units import Spin
 
 
 def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *, key: Array | int) -> Array:

@@ -21,7 +21,7 @@ It is stationary in m, n and $\kappa$, so that its gradient in the parameters is
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -31,10 +31,10 @@ from jax.scipy.special import entr, xlog1py
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator, equilibrate
-from equilibria.equilibrators.setting import Setting, setting
-from equilibria.equilibrators.sweep import optional_tolerance, whole
-from equilibria.network import Network, State
+from equilibria.equilibrators.conditioned import Conditioned, conditioned
+from equilibria.equilibrators.driver import equilibrate
+from equilibria.equilibrators.equilibrator import Equilibrator, Kind, optional_tolerance, whole
+from equilibria.model.network import Network, State
 
 _BELOW_ONE = 1 - 2.0**-23
 
@@ -48,13 +48,13 @@ class Spins(NamedTuple):
     constant: Array  # what the change of values adds to ln Z
 
 
-def spins(setting: Setting) -> Spins:
+def spins(system: Conditioned) -> Spins:
     """The free layers as spins: a neuron of levels a, b is s = (a + b)/2 + (b - a)/2 sigma."""
-    (pair,) = setting.inner.couplings
-    (centre, half), (other_centre, other_half) = (_middle(setting, name) for name in pair.ends)
-    weights = pair.weights
-    first, second = (setting.inner.layer(name).bias + setting.drives[name] for name in pair.ends)
-    column, block = setting.column, setting.temperature[..., None, None]
+    (pair,) = system.inner.couplings
+    (centre, half), (other_centre, other_half) = (_middle(system, name) for name in pair.ends)
+    weights = pair.matrix()
+    first, second = (system.inner.layer(name).bias + system.external[name] for name in pair.ends)
+    column, block = system.column, system.temperature[..., None, None]
     constant = centre * jnp.sum(first, axis=-1) + other_centre * (
         jnp.sum(second, axis=-1) + centre * jnp.sum(weights, axis=(-2, -1))
     )
@@ -62,29 +62,31 @@ def spins(setting: Setting) -> Spins:
         half * other_half * weights / block,
         half * (first + other_centre * jnp.sum(weights, axis=-1)) / column,
         other_half * (second + centre * jnp.sum(weights, axis=-2)) / column,
-        constant / setting.temperature,
+        constant / system.temperature,
     )
 
 
-def _middle(setting: Setting, name: str) -> tuple[float, float]:
-    low, high = sorted(setting.inner.layer(name).unit.levels or ())
+def _middle(system: Conditioned, name: str) -> tuple[float, float]:
+    low, high = sorted(system.inner.layer(name).unit.levels or ())
     return (low + high) / 2, (high - low) / 2
 
 
-def _means(setting: Setting, state: State) -> list[Array]:
+def _means(system: Conditioned, state: State) -> list[Array]:
     """The state of the two layers as means of spins."""
-    middles = {name: _middle(setting, name) for name in setting.inner.couplings[0].ends}
+    middles = {name: _middle(system, name) for name in system.inner.couplings[0].ends}
     return [(state[name] - centre) / half for name, (centre, half) in middles.items()]
 
 
 class Cavity(Equilibrator):
-    r"""Message passing between two layers of two-valued neurons, until no mean moves by more than `tolerance`.
+    r"""Message passing between two layers of two-valued neurons; the state reached holds means.
 
-    Parameters: `steps` is the most iterations of (10); `damping` is the fraction of each old message that is kept, for
-    couplings so strong that plain iteration cycles. The state reached holds means. `response` corrects the correlation of each
-    pair by the linear response of the fixed point, $\partial m_i / \partial c_\mu$, which also counts the paths between the two
-    through all other neurons; the pair by itself (equation 15c) counts only the edge. `Equilibrium.converged` says for each
-    chain whether the messages came to rest.
+    Args:
+        steps: the most iterations of (10).
+        damping: the fraction of each old message that is kept, for couplings so strong that plain iteration cycles.
+        tolerance: stops when no mean moves by more; `Equilibrium.converged` says for each chain whether it came to that.
+        response: corrects the correlation of each pair by the linear response of the fixed point,
+            $\partial m_i / \partial c_\mu$, which also counts the paths between the two through all other neurons; the
+            pair by itself (equation 15c) counts only the edge.
 
     >>> import equilibria as eq
     >>> rest = eq.equilibrate(eq.rbm(20, 3, visible=eq.Spin(), hidden=eq.Spin(), key=0), Cavity())
@@ -92,79 +94,92 @@ class Cavity(Equilibrator):
     (Array(True, dtype=bool), (3,))
     """
 
-    steps: Array = eqx.field(default=200, converter=whole("steps"))
-    damping: Array = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
-    tolerance: Array | None = eqx.field(default=1e-6, converter=optional_tolerance)
-    response: bool = eqx.field(static=True, default=False)
+    steps: Array
+    damping: Array
+    tolerance: Array | None
+    response: bool = eqx.field(static=True)
 
-    def __check_init__(self):
-        check.number("damping", self.damping, least=0.0, most=0.99)
+    def __init__(
+        self,
+        steps: int | Array = 200,
+        damping: ArrayLike = 0.0,
+        tolerance: ArrayLike | None = 1e-6,
+        response: bool = False,
+    ):
+        self.steps, self.tolerance, self.response = whole("steps", steps), optional_tolerance(tolerance), response
+        self.damping = jnp.asarray(check.number("damping", damping, least=0.0, most=0.99), float)
 
     @property
-    def averages(self):
-        return True
+    def kind(self) -> Kind:
+        return "averages"
 
-    def allowed(self, setting):
-        check.number("temperature", setting.temperature, above=0.0)
-        if setting.nudges or set(setting.clamps) & set(setting.free):
+    def needs_state(self, system: Conditioned) -> bool:
+        return not system.independent
+
+    def allowed(self, system: Conditioned) -> None:
+        check.number("temperature", system.temperature, above=0.0)
+        if system.nudges or set(system.clamps) & set(system.free):
             check.refuse("world", "a nudge or a partial clamp", "for message passing: clamps of whole layers")
-        inner = setting.inner
+        inner = system.inner
         units = {layer.name: type(layer.unit).__name__ for layer in inner.layers}
-        two_valued = all(len(layer.unit.levels or ()) == 2 for layer in inner.layers)
+        two_valued = all(layer.unit.two_valued for layer in inner.layers)
         one_pair = len(inner.layers) == 2 and len(inner.couplings) == 1 and not inner.lateral
-        if not setting.independent and not (one_pair and two_valued):
+        if not system.independent and not (one_pair and two_valued):
             check.refuse(
                 "network", f"free layers {units}", "for message passing: two coupled layers of Spin or Binary units"
             )
 
-    def begin(self, setting, state):
+    def begin(self, system: Conditioned, state: State) -> tuple[Array, Array] | None:
         """The messages to the first layer, as the second layer's state would send them by itself, and what they add up to."""
-        if setting.independent:
+        if system.independent:
             return None
-        mean = _means(setting, state)[1]
-        pair = _neurons_first(spins(setting), mean.ndim - 1)
+        mean = _means(system, state)[1]
+        pair = _neurons_first(spins(system), mean.ndim - 1)
         to_first = _message(pair.coupling, jnp.moveaxis(mean, -1, 0))
         return to_first, pair.first + _sum_of_atanh(to_first, 1)
 
-    def step(self, setting, state, memory, key):
-        if setting.independent:
-            return {**state, **_conditional_means(setting, state)}, None
-        to_first, into_first = memory
-        coupling, first, second, _ = _neurons_first(spins(setting), into_first.ndim - 1)
+    def step(self, system: Conditioned, state: State, carry: Any, key: Any) -> tuple[State, Any]:
+        if system.independent:
+            return {**state, **_conditional_means(system, state)}, None
+        to_first, into_first = carry
+        coupling, first, second, _ = _neurons_first(spins(system), into_first.ndim - 1)
         to_second = _message(coupling, _without(into_first[:, None], to_first))
         into_second = second + _sum_of_atanh(to_second, 0)
         to_first = self.damping * to_first + (1 - self.damping) * _message(coupling, _without(into_second, to_second))
         into_first = first + _sum_of_atanh(to_first, 1)
         means = jnp.tanh(into_first), jnp.tanh(into_second)
         moved = {}
-        for name, mean in zip(setting.inner.couplings[0].ends, means, strict=True):
-            centre, half = _middle(setting, name)
+        for name, mean in zip(system.inner.couplings[0].ends, means, strict=True):
+            centre, half = _middle(system, name)
             moved[name] = centre + half * jnp.moveaxis(mean, 0, -1)
         return {**state, **moved}, (to_first, into_first)
 
-    def free_energy(self, setting, state):
-        if setting.independent:
-            return setting.network.free_energy(state, setting.integrable, setting.temperature)
-        means = jax.lax.stop_gradient(_means(setting, state))
-        log_partition = bethe(spins(setting), *means, response=self.response)
-        return setting.network.energy(_emptied(setting, state)) - setting.temperature * log_partition
+    def free_energy(self, system: Conditioned, state: State) -> Array:
+        if system.independent:
+            return system.summed_out(state)
+        means = jax.lax.stop_gradient(_means(system, state))
+        log_partition = bethe(spins(system), *means, response=self.response)
+        return system.network.energy(_emptied(system, state)) - system.temperature * log_partition
+
+    def log_partition(self, system: Conditioned, state: State) -> Array:
+        return -self.free_energy(system, state) / system.temperature
 
 
-def _conditional_means(setting: Setting, state: State) -> State:
+def _conditional_means(system: Conditioned, state: State) -> State:
     """The exact means of layers that are not coupled to one another."""
-    units = {name: setting.inner.layer(name).unit.heated(setting.column) for name in setting.free}
-    return {name: unit.mean(setting.field(state, name) / setting.column) for name, unit in units.items()}
+    units = {name: system.inner.layer(name).unit.heated(system.column) for name in system.free}
+    return {name: unit.mean(system.field(state, name) / system.column) for name, unit in units.items()}
 
 
-def _emptied(setting: Setting, state: State) -> State:
+def _emptied(system: Conditioned, state: State) -> State:
     """The state with nothing in the free layers: its energy is what the held layers have by themselves."""
-    return {name: jnp.zeros_like(layer) if name in setting.free else layer for name, layer in state.items()}
+    return {name: jnp.zeros_like(layer) if name in system.free else layer for name, layer in state.items()}
 
 
 def _neurons_first(pair: Spins, chains: int) -> Spins:
     """Axes of neurons before the `chains` axes of chains: few hidden neurons would make for short innermost loops."""
 
-    def turned(array, neurons):
+    def turned(array: Array, neurons: int) -> Array:
         turned = jnp.moveaxis(array, range(-neurons, 0), range(neurons))
         return jnp.expand_dims(turned, range(neurons, neurons + chains - (turned.ndim - neurons)))
 
@@ -271,7 +286,7 @@ class Bethe(NamedTuple):
 
 def bethe_log_partition(
     network: Network,
-    how: Cavity = Cavity(),
+    how: Cavity | None = None,
     start: State | None = None,
     *,
     temperature: ArrayLike = 1.0,
@@ -287,6 +302,7 @@ def bethe_log_partition(
     >>> jnp.isclose(bethe_log_partition(machine).log_partition, 7 * jnp.log(2.0), atol=2.0)
     Array(True, dtype=bool)
     """
+    how = Cavity() if how is None else how
     rest = equilibrate(network, how, start, temperature=temperature, key=key)
-    value = -how.free_energy(setting(network, (), temperature), rest.state) / jnp.asarray(temperature)
+    value = -how.free_energy(conditioned(network, (), temperature), rest.state) / jnp.asarray(temperature)
     return Bethe(value, rest.state, rest.converged, rest.steps)

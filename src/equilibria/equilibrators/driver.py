@@ -6,7 +6,6 @@ the step in one compiled loop, and says when each chain came to rest.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -18,78 +17,22 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.setting import Setting, setting
-from equilibria.network import Network, State, without
-from equilibria.progress import stretches
+from equilibria.equilibrators.conditioned import Conditioned, conditioned
+from equilibria.equilibrators.equilibrator import Equilibrator, Equilibrium, Result
+from equilibria.model.energy import System
+from equilibria.model.network import Network, State, without
+from equilibria.model.normalisable import unbounded
+from equilibria.model.world import World, clamps_and_nudges
+from equilibria.progress import chunks as paced
 from equilibria.random import as_key
-from equilibria.stability import unbounded
-from equilibria.world import World, clamps_and_nudges
 
-
-class Equilibrator(eqx.Module):
-    """How a state comes to rest: at most `steps` steps, fewer when `tolerance` is given and nothing moves any more.
-
-    A new equilibrator gives `step`, and `begin` if it carries something of its own from step to step.
-    """
-
-    steps: eqx.AbstractVar[Any]  # a count, as an array
-    tolerance: eqx.AbstractVar[Any]  # a number, as an array, or None
-
-    @abstractmethod
-    def step(self, setting: Setting, state: State, memory: Any, key: Array) -> tuple[State, Any]:
-        """The state after one step, and what the equilibrator carries along."""
-
-    def begin(self, setting: Setting, state: State) -> Any:
-        """What the equilibrator carries from step to step; nothing unless it says otherwise."""
-        return None
-
-    def allowed(self, setting: Setting) -> None:
-        """Refuse a setting that this equilibrator cannot serve."""
-
-    def draws(self, setting: Setting) -> bool:
-        """Whether a step needs random numbers."""
-        return False
-
-    def at_zero(self) -> Equilibrator:
-        """The equilibrator for temperature exactly zero."""
-        return self
-
-    @property
-    def averages(self) -> bool:
-        """Whether `free_energy` sums the integrable layers out, so that nothing need be done where all layers are."""
-        return False
-
-    def watched(self, memory: Any) -> dict[str, Array]:
-        """Numbers worth watching in what the equilibrator carries along, by name; they go into a training's history."""
-        return {}
-
-    def free_energy(self, setting: Setting, state: State) -> Array:
-        """A number for each chain whose gradient in the parameters is the average of dE's in the equilibrium reached."""
-        return setting.network.energy(state)
-
-
-class Equilibrium(eqx.Module):
-    """Where a network came to rest.
-
-    `state` is by layer (and so is `equilibrium["layer"]`). Where a tolerance was given, `converged` says for each chain
-    whether the last step moved no neuron by more, `steps` after how many steps that was, and `residual` is the largest
-    last move; without a tolerance `converged` and `residual` are None and `steps` is the number asked for.
-    """
-
-    state: State
-    steps: Array
-    converged: Array | None
-    residual: Array | None
-    memory: Any
-
-    def __getitem__(self, layer: str) -> Array:
-        return self.state[layer]
+Start = Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None
 
 
 def equilibrate(
     network: Network,
     how: Equilibrator,
-    start: Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None = None,
+    start: Start = None,
     *,
     temperature: ArrayLike = 1.0,
     world: World = (),
@@ -99,10 +42,22 @@ def equilibrate(
 ) -> Equilibrium:
     """Let a network come to equilibrium under what the world imposes.
 
-    Parameters: `how` is an equilibrator such as `Sweeps(100)`; `start` gives states by layer (an array alone is for the
-    first layer; layers left out start at random, or at rest without a `key`); `temperature` is one number or one for each
-    chain; `world` holds `Clamp` and `Nudge` objects; `chains` is how many independent copies to run where `start` and
-    `world` do not say; a progress bar is shown on a terminal, or as `show_progress` says; `key` is needed by whatever draws.
+    Args:
+        network: what comes to rest.
+        how: an equilibrator such as `Sweeps(100)`.
+        start: states by layer; an array alone is for the first layer. Layers left out start at random, or at rest
+            without a `key`.
+        temperature: one number, or one for each chain.
+        world: `Clamp` and `Nudge` objects.
+        chains: how many independent copies to run, where `start` and `world` do not say.
+        show_progress: a progress bar; by default on a terminal only.
+        key: a random key or a seed, needed by whatever draws.
+
+    Returns:
+        The state reached, with why and after how many steps each chain ended there.
+
+    Raises:
+        ValueError: if an argument cannot be served; the message says what was given and what is allowed.
 
     >>> from equilibria import Sweeps, hopfield
     >>> net = hopfield([[1, -1, 1, -1, 1, -1]])
@@ -110,17 +65,15 @@ def equilibrate(
     >>> rest["neurons"], rest.converged
     (Array([ 1., -1.,  1., -1.,  1., -1.], dtype=float32), Array(True, dtype=bool))
     """
-    how, prepared, state, run_key = _prepared(network, how, start, temperature, world, chains, key)
-    if check.concrete(how.steps) is None or any(
-        check.concrete(leaf) is None for leaf in jax.tree.leaves((prepared, state))
-    ):
-        return relax(how, prepared, state, run_key)  # inside someone's compiled code there is nothing to show
-    loop = _start(how, prepared, state)
-    for until in stretches(0, int(how.steps), "equilibrating", show=show_progress):
-        loop = _run(how, prepared, loop, jnp.asarray(until, int), run_key)
+    how, system, state, run_key = _prepared(network, how, start, temperature, world, chains, key)
+    if any(check.concrete(leaf) is None for leaf in jax.tree.leaves((how.steps, system, state))):
+        return relax(how, system, state, run_key)  # inside someone's compiled code there is nothing to show
+    loop = _start(how, system, state)
+    for until in paced(0, int(how.steps), "equilibrating", show=show_progress):
+        loop = _run(how, system, loop, jnp.asarray(until, int), run_key)
         if int(loop.step) < until:
             break
-    return _ended(how, loop)
+    return _end(how, loop)
 
 
 def sample(
@@ -128,13 +81,26 @@ def sample(
     how: Equilibrator,
     *,
     chains: int,
-    start: Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None = None,
+    start: Start = None,
     temperature: ArrayLike = 1.0,
     world: World = (),
     show_progress: bool | None = None,
     key: Array | int,
 ) -> State:
     """The states of `chains` independent chains after `how`, by layer.
+
+    Args:
+        network: what is sampled.
+        how: an equilibrator that draws, such as `Sweeps(1000)`.
+        chains: how many chains.
+        start: states by layer, as in `equilibrate`.
+        temperature: one number, or one for each chain.
+        world: `Clamp` and `Nudge` objects.
+        show_progress: a progress bar; by default on a terminal only.
+        key: a random key or a seed.
+
+    Returns:
+        The last state of every chain, by layer, (chains, size).
 
     >>> from equilibria import Sweeps, rbm
     >>> sample(rbm(6, 3, key=0), Sweeps(50), chains=4, key=1)["visible"].shape
@@ -148,7 +114,7 @@ def sample(
 def trajectory(
     network: Network,
     how: Equilibrator,
-    start: Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None = None,
+    start: Start = None,
     *,
     observe: Callable[[State], Any],
     every: int = 1,
@@ -158,9 +124,24 @@ def trajectory(
     show_progress: bool | None = None,
     key: Array | int | None = None,
 ) -> tuple[Equilibrium, Any]:
-    """As `equilibrate`, and what `observe(state)` returns at the start and after every `every` steps, stacked.
+    """As `equilibrate`, and what `observe(state)` returns along the way.
 
     The observations are made inside the compiled loop; only they are kept, not the states.
+
+    Args:
+        network: what comes to rest.
+        how: an equilibrator without a tolerance.
+        start: states by layer, as in `equilibrate`.
+        observe: a function of the state that returns an array, or a pytree of them.
+        every: how many steps lie between two observations; a divisor of the number of steps.
+        temperature: one number, or one for each chain.
+        world: `Clamp` and `Nudge` objects.
+        chains: how many independent copies to run, where `start` and `world` do not say.
+        show_progress: a progress bar; by default on a terminal only.
+        key: a random key or a seed, needed by whatever draws.
+
+    Returns:
+        The equilibrium, and the observations at the start and after every `every` steps, stacked.
 
     >>> from equilibria import Sweeps, hopfield, overlap
     >>> pattern = [1, -1, 1, -1, 1, -1]
@@ -174,19 +155,27 @@ def trajectory(
     records, rest = divmod(int(how.steps), check.count("every", every))
     if rest:
         check.refuse("every", every, f"a divisor of the number of steps, {int(how.steps)}")
-    how, prepared, state, key = _prepared(network, how, start, temperature, world, chains, key)
-    loop = _start(how, prepared, state)
+    how, system, state, key = _prepared(network, how, start, temperature, world, chains, key)
+    loop = _start(how, system, state)
     rows, done = _room(loop, records + 1, observe), 1
-    for last in stretches(1, records + 1, "following", "record", show=show_progress):
+    for last in paced(1, records + 1, "following", "record", show=show_progress):
         loop, rows = _record(
-            how, prepared, loop, rows, jnp.asarray(done), jnp.asarray(last), jnp.asarray(every), key, observe
+            how, system, loop, rows, jnp.asarray(done), jnp.asarray(last), jnp.asarray(every), key, observe
         )
         done = last
         jax.block_until_ready(rows)  # so that the pace is that of the work
-    return _ended(how, loop), rows
+    return _end(how, loop), rows
 
 
-def _prepared(network, how, start, temperature, world, chains, key):
+def _prepared(
+    network: Network,
+    how: Equilibrator,
+    start: Start,
+    temperature: ArrayLike,
+    world: World,
+    chains: int | None,
+    key: Array | int | None,
+) -> tuple[Equilibrator, Conditioned, State, Array | None]:
     """Checked and completed arguments of the compiled loops."""
     if not isinstance(how, Equilibrator):
         check.refuse("how", repr(how), "an equilibrator such as Sweeps(100)")
@@ -195,19 +184,18 @@ def _prepared(network, how, start, temperature, world, chains, key):
     zero = check.concrete(temperature)
     if zero is not None and not zero.any():
         how = how.at_zero()
-    prepared = setting(network, world, temperature)
-    if not prepared.nudges and (reason := unbounded(without(network, prepared.clamps))) is not None:
+    system = conditioned(network, world, temperature)
+    if not system.nudges and (reason := unbounded(without(network, system.clamps))) is not None:
         check.refuse(
             "network", reason, "couplings between Gaussian units weaker than their stiffness, or a clamp on them"
         )
-    if not prepared.free:
+    if not system.free:
         check.refuse("world", "a clamp on every layer", "at least one layer left to move")
-    how.allowed(prepared)
-    if key is None and how.draws(prepared):
+    how.allowed(system)
+    if key is None and how.needs_key(system):
         check.refuse("key", None, f"a JAX random key: {type(how).__name__} draws random numbers here")
-    start_key, key = (None, None) if key is None else jax.random.split(as_key(key))
-    state = _starting_state(prepared, start, chains, start_key)
-    return how, prepared, state, key
+    start_key, run_key = (None, None) if key is None else jax.random.split(as_key(key))
+    return how, system, _starting_state(system, start, chains, start_key), run_key
 
 
 def _check_world(network: Network, world: World) -> None:
@@ -222,17 +210,17 @@ def _check_world(network: Network, world: World) -> None:
         network.layer(name).unit.nudged(jnp.zeros(()), nudge.strength, 0.0)  # refuses an energy without a minimum
 
 
-def _starting_state(prepared: Setting, start, chains, key) -> State:
+def _starting_state(system: Conditioned, start: Start, chains: int | None, key: Array | None) -> State:
     """A full state from what the caller gave, drawn at zero field where nothing was given."""
-    network = prepared.network
+    network = system.network
     if isinstance(start, Equilibrium):
         start = start.state
     given = {} if start is None else dict(start) if isinstance(start, Mapping) else {network.names[0]: start}
     for name, values in given.items():
         # A start may lie between the levels: a neuron at 0 says nothing until it is first updated.
-        network.check_values(f"start[{name!r}]", name, values, between=True)
-    held = [clamp.values for clamp in prepared.clamps.values()] + [nudge.target for nudge in prepared.nudges.values()]
-    leading = [np.shape(values)[:-1] for values in [*given.values(), *held]] + [prepared.temperature.shape]
+        network.check_values(f"start[{name!r}]", name, values, probabilities=True)
+    held = [clamp.values for clamp in system.clamps.values()] + [nudge.target for nudge in system.nudges.values()]
+    leading = [np.shape(values)[:-1] for values in [*given.values(), *held]] + [system.temperature.shape]
     batch = np.broadcast_shapes(*leading)
     if chains is not None:
         check.count("chains", chains)
@@ -251,70 +239,85 @@ def _starting_state(prepared: Setting, start, chains, key) -> State:
     return {
         # Strongly typed, so that every way to start shares one compiled loop.
         name: jnp.broadcast_to(jnp.asarray(layer, float), (*batch, layer.shape[-1]))
-        for name, layer in prepared.imposed(state).items()
+        for name, layer in system.imposed(state).items()
     }
 
 
 class _Loop(NamedTuple):
     step: Array
     state: State
-    memory: Any
+    carry: Any
     residual: Array | None
     settled: Array  # the step after which each chain has not moved
 
 
-def _step(how: Equilibrator, prepared: Setting, loop: _Loop, key: Array | None) -> _Loop:
-    here: Any = None if key is None else jax.random.fold_in(key, loop.step)
-    state, memory = how.step(prepared, loop.state, loop.memory, here)
-    state = prepared.imposed(state)
+def _step(how: Equilibrator, system: System, loop: _Loop, key: Array | None) -> _Loop:
+    here = None if key is None else jax.random.fold_in(key, loop.step)
+    state, carry = how.step(system, loop.state, loop.carry, here)
+    state = system.imposed(state)
     residual, settled = loop.residual, loop.settled
     if how.tolerance is not None:
-        moves = [jnp.max(jnp.abs(state[name] - loop.state[name]), axis=-1) for name in prepared.free]
+        moves = [jnp.max(jnp.abs(state[name] - loop.state[name]), axis=-1) for name in system.free]
         residual = jnp.max(jnp.stack(moves), axis=0)
         settled = jnp.where(residual > how.tolerance, loop.step + 1, settled)
-    return _Loop(loop.step + 1, state, memory, residual, settled)
+    return _Loop(loop.step + 1, state, carry, residual, settled)
 
 
-def _first(how: Equilibrator, prepared: Setting, state: State, memory: Any = None) -> _Loop:
-    memory = how.begin(prepared, state) if memory is None else memory
+def _first(how: Equilibrator, system: System, state: State, carry: Any = None) -> _Loop:
+    carry = how.begin(system, state) if carry is None else carry
     batch = next(iter(state.values())).shape[:-1]
     residual = None if how.tolerance is None else jnp.full(batch, jnp.inf)
-    return _Loop(jnp.zeros((), int), state, memory, residual, jnp.zeros(batch, int))
+    return _Loop(jnp.zeros((), int), state, carry, residual, jnp.zeros(batch, int))
 
 
 def _ended(how: Equilibrator, loop: _Loop) -> Equilibrium:
-    if loop.residual is None:
-        return Equilibrium(loop.state, loop.step, None, None, loop.memory)
-    converged = loop.residual <= how.tolerance
-    return Equilibrium(loop.state, loop.settled, converged, loop.residual, loop.memory)
+    finite = jnp.stack([jnp.all(jnp.isfinite(layer), axis=-1) for layer in loop.state.values()]).all(axis=0)
+    if loop.residual is None or how.tolerance is None:
+        steps, good = loop.step, jnp.asarray(Result.DONE)
+    else:
+        steps = loop.settled
+        good = jnp.where(loop.residual <= how.tolerance, Result.CONVERGED, Result.OUT_OF_STEPS)
+    result = jnp.where(finite, good, Result.NOT_FINITE)
+    return Equilibrium(loop.state, steps, result, loop.residual, how.info(loop.carry), loop.carry)
 
 
-def _advance(how: Equilibrator, prepared: Setting, loop: _Loop, until: ArrayLike, key: Array | None) -> _Loop:
+def _advance(how: Equilibrator, system: System, loop: _Loop, until: ArrayLike, key: Array | None) -> _Loop:
     """The loop at step `until`, or where nothing moves any more."""
 
-    def moving(loop):
+    def moving(loop: _Loop) -> Array:
         more = loop.step < until
-        return more if how.tolerance is None else more & jnp.any(loop.residual > how.tolerance)
+        return more if loop.residual is None else more & jnp.any(loop.residual > how.tolerance)
 
-    return jax.lax.while_loop(moving, lambda loop: _step(how, prepared, loop, key), loop)
+    return jax.lax.while_loop(moving, lambda loop: _step(how, system, loop, key), loop)
 
 
-def relax(how: Equilibrator, prepared: Setting, state: State, key: Array | None, memory: Any = None) -> Equilibrium:
-    """The whole loop, for use inside compiled code: no checks, `state` complete, `memory` that of a run that goes on."""
-    return _ended(how, _advance(how, prepared, _first(how, prepared, state, memory), how.steps, key))
+def relax(how: Equilibrator, system: System, state: State, key: Array | None, carry: Any = None) -> Equilibrium:
+    """The whole loop, for use inside compiled code: no checks, `state` complete, `carry` that of a run that goes on."""
+    return _ended(how, _advance(how, system, _first(how, system, state, carry), how.steps, key))
 
 
 _start = eqx.filter_jit(_first)
 _run = eqx.filter_jit(_advance)
+_end = eqx.filter_jit(_ended)
 
 
 @eqx.filter_jit
-def _record(how, prepared, loop, records, first, last, every, key, observe):
+def _record(
+    how: Equilibrator,
+    system: System,
+    loop: _Loop,
+    records: Any,
+    first: Array,
+    last: Array,
+    every: Array,
+    key: Array | None,
+    observe: Callable[[State], Any],
+) -> tuple[_Loop, Any]:
     """`records` with rows up to `last` filled in, one after each `every` steps, and the loop there."""
 
-    def row(index, carry):
+    def row(index: Array, carry: tuple[_Loop, Any]) -> tuple[_Loop, Any]:
         loop, records = carry
-        loop = jax.lax.fori_loop(0, every, lambda _, loop: _step(how, prepared, loop, key), loop)
+        loop = jax.lax.fori_loop(0, every, lambda _, loop: _step(how, system, loop, key), loop)
         seen = observe(loop.state)
         return loop, jax.tree.map(lambda rows, value: rows.at[index].set(value), records, seen)
 
@@ -322,7 +325,7 @@ def _record(how, prepared, loop, records, first, last, every, key, observe):
 
 
 @eqx.filter_jit
-def _room(loop, count, observe):
+def _room(loop: _Loop, count: int, observe: Callable[[State], Any]) -> Any:
     """Room for `count` records, the first of them made."""
     return jax.tree.map(
         lambda value: jnp.zeros((count, *jnp.shape(value)), jnp.result_type(value)).at[0].set(value),

@@ -8,18 +8,18 @@ this sums over the smaller side only.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator
-from equilibria.equilibrators.setting import Setting
-from equilibria.network import State
+from equilibria.equilibrators.conditioned import Conditioned
+from equilibria.equilibrators.equilibrator import Equilibrator, Kind
+from equilibria.model.network import State
 
 MOST_STATES = 2**22
 _CHUNK = 2**12
@@ -33,12 +33,12 @@ class Plan(NamedTuple):
     states: int
 
 
-def plan(setting: Setting, most: int = MOST_STATES) -> Plan:
+def plan(system: Conditioned, most: int = MOST_STATES) -> Plan:
     """The cheapest way to enumerate the free layers; refused where there is none within `most` states."""
-    network, free = setting.inner, setting.free
-    busy = {*network.lateral, *setting.nudges, *setting.clamps}  # no closed form for these
+    network, free = system.inner, system.free
+    busy = {*network.lateral, *system.nudges, *system.clamps}  # no closed form for these
     plans = []
-    for colour in ((), *setting.network.colours):
+    for colour in ((), *system.network.colours):
         integrated = tuple(name for name in free if name in colour and name not in busy)
         enumerated = tuple(name for name in free if name not in integrated)
         counts = [layer.unit.count(layer.size) for layer in map(network.layer, enumerated)]
@@ -60,37 +60,38 @@ def plan(setting: Setting, most: int = MOST_STATES) -> Plan:
     return best
 
 
-def _configurations(setting: Setting, chosen: Plan, indices: Array, batch_axes: int) -> State:
+def _configurations(system: Conditioned, chosen: Plan, indices: Array, batch_axes: int) -> State:
     """The enumerated layers in the states of these numbers: (states, 1, ..., 1, size)."""
     state = {}
     for name in chosen.enumerated:
-        layer = setting.inner.layer(name)
+        layer = system.inner.layer(name)
         state[name] = layer.unit.configuration(indices, layer.size).reshape(-1, *[1] * batch_axes, layer.size)
         count: Any = layer.unit.count(layer.size)  # the plan only enumerates layers that have one
         indices = indices // count
     return state
 
 
-def _held(setting: Setting) -> State:
-    return {name: clamp.values for name, clamp in setting.clamps.items() if clamp.mask is None}
+def _held(system: Conditioned) -> State:
+    return {name: clamp.values for name, clamp in system.clamps.items() if clamp.mask is None}
 
 
-def _energies(setting: Setting, chosen: Plan):
+def _energies(system: Conditioned, chosen: Plan) -> tuple[Callable[[Array], Array], tuple[int, ...]]:
     """A function of the numbers of states that gives their -F/T: (states, ...), and the axes of the world."""
-    held = _held(setting)
-    imposed = [clamp.values for clamp in setting.clamps.values()] + [nudge.target for nudge in setting.nudges.values()]
-    batch = np.broadcast_shapes(*(values.shape[:-1] for values in imposed), setting.temperature.shape)
+    held = _held(system)
+    imposed = [clamp.values for clamp in system.clamps.values()] + [nudge.target for nudge in system.nudges.values()]
+    biases = [layer.bias for layer in system.network.layers]  # (..., size): as many networks side by side
+    batch = np.broadcast_shapes(*(values.shape[:-1] for values in [*imposed, *biases]), system.temperature.shape)
 
     @jax.checkpoint
-    def chunk(indices):
-        state = {**held, **_configurations(setting, chosen, indices, len(batch))}
-        energy = setting.network.free_energy(state, chosen.integrated, setting.temperature)
-        energy += sum(nudge.energy(state[name]) for name, nudge in setting.nudges.items())
-        for name, clamp in setting.clamps.items():
+    def chunk(indices: Array) -> Array:
+        state = {**held, **_configurations(system, chosen, indices, len(batch))}
+        energy = system.network.free_energy(state, chosen.integrated, system.temperature)
+        energy += sum(nudge.energy(state[name]) for name, nudge in system.nudges.items())
+        for name, clamp in system.clamps.items():
             if clamp.mask is not None:
                 violated = jnp.any(clamp.mask & (state[name] != clamp.values), axis=-1)
                 energy = jnp.where(violated, jnp.inf, energy)
-        return jnp.broadcast_to(-energy / setting.temperature, (len(indices), *batch))
+        return jnp.broadcast_to(-energy / system.temperature, (len(indices), *batch))
 
     return chunk, batch
 
@@ -100,22 +101,22 @@ def _chunks(states: int) -> Array:
     return jnp.arange(-(-states // _CHUNK) * _CHUNK).reshape(-1, _CHUNK)
 
 
-def log_weights(setting: Setting, chosen: Plan) -> Array:
+def log_weights(system: Conditioned, chosen: Plan) -> Array:
     """-F/T of every enumerated state: (states, ...), with one further axis for each axis of the world."""
-    chunk, batch = _energies(setting, chosen)
+    chunk, batch = _energies(system, chosen)
     if chosen.states <= _CHUNK:
         return chunk(jnp.arange(chosen.states))
     return jax.lax.map(chunk, _chunks(chosen.states)).reshape(-1, *batch)[: chosen.states]
 
 
-def log_partition_function(setting: Setting, most: int = MOST_STATES) -> Array:
+def log_partition_function(system: Conditioned, most: int = MOST_STATES) -> Array:
     """ln Z of the free layers, for each element of the world; states are summed in chunks and never all kept."""
-    chosen = plan(setting, most)
+    chosen = plan(system, most)
     if chosen.states <= _CHUNK:
-        return jax.nn.logsumexp(log_weights(setting, chosen), axis=0)
-    chunk, batch = _energies(setting, chosen)
+        return jax.nn.logsumexp(log_weights(system, chosen), axis=0)
+    chunk, batch = _energies(system, chosen)
 
-    def summed(indices):
+    def summed(indices: Array) -> Array:
         inside = (indices < chosen.states).reshape(-1, *[1] * len(batch))
         return jax.nn.logsumexp(jnp.where(inside, chunk(indices), -jnp.inf), axis=0)
 
@@ -133,21 +134,28 @@ class Exact(Equilibrator):
     (5, 3)
     """
 
-    steps: Array = eqx.field(init=False, default_factory=lambda: jnp.asarray(1))
-    tolerance: None = eqx.field(init=False, default=None)
+    steps: Array
+    tolerance: None
 
-    def allowed(self, setting):
-        check.number("temperature", setting.temperature, above=0.0)
-        plan(setting)
+    def __init__(self) -> None:
+        self.steps, self.tolerance = jnp.asarray(1), None
 
-    def draws(self, setting):
-        return True
+    @property
+    def kind(self) -> Kind:
+        return "draws"
 
-    def step(self, setting, state, memory, key):
-        chosen = plan(setting)
+    def allowed(self, system: Conditioned) -> None:
+        check.number("temperature", system.temperature, above=0.0)
+        plan(system)
+
+    def needs_state(self, system: Conditioned) -> bool:
+        return False
+
+    def step(self, system: Conditioned, state: State, carry: Any, key: Any) -> tuple[State, Any]:
+        chosen = plan(system)
         batch = next(iter(state.values())).shape[:-1]
         state_key, *layer_keys = jax.random.split(key, 1 + len(chosen.integrated))
-        weights = log_weights(setting, chosen)
+        weights = log_weights(system, chosen)
         cumulative = jnp.cumsum(jax.nn.softmax(weights, axis=0), axis=0)
         uniform = jax.random.uniform(state_key, batch) * cumulative[-1]
         if weights.ndim == 1:
@@ -158,12 +166,15 @@ class Exact(Equilibrator):
                 columns, jnp.broadcast_to(uniform, batch).reshape(-1)
             )
         # Rounding may leave the last entry a hair below the draw.
-        drawn = _configurations(setting, chosen, jnp.minimum(indices, chosen.states - 1), 0)
+        drawn = _configurations(system, chosen, jnp.minimum(indices, chosen.states - 1), 0)
         state = {**state, **{name: drawn[name].reshape(*batch, -1) for name in drawn}}
         for name, layer_key in zip(chosen.integrated, layer_keys, strict=True):
-            unit, column = setting.inner.layer(name).unit, setting.column
-            state[name] = unit.heated(column).sample(layer_key, setting.field(state, name) / column)
-        return state, memory
+            unit, column = system.inner.layer(name).unit, system.column
+            state[name] = unit.heated(column).sample(layer_key, system.field(state, name) / column)
+        return state, carry
 
-    def free_energy(self, setting, state):
-        return -setting.temperature * log_partition_function(setting)
+    def free_energy(self, system: Conditioned, state: State) -> Array:
+        return -system.temperature * log_partition_function(system)
+
+    def log_partition(self, system: Conditioned, state: State) -> Array:
+        return log_partition_function(system)

@@ -1,117 +1,152 @@
-r"""Flows: the state of continuous units moves down its energy, with or without noise.
+r"""Flows: a continuous state moves down its energy, with or without noise.
 
 $$ ds = -\frac{\partial F}{\partial s} dt + \sqrt{2T}\, dB $$
 
-with $F$ the energy and the nudges (Scellier and Bengio, equations 37 and 66; their noise $\sigma$ is $\sqrt{2T}$).
+with $F$ the energy and the nudges (Scellier and Bengio, equations 37 and 66; their noise $\sigma$ is $\sqrt{2T}$). Written
+over `model.energy.System`, so that a network in its world and a user's own energy flow alike.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optimistix as optx
 from jax import Array
+from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator
-from equilibria.equilibrators.setting import Setting
-from equilibria.equilibrators.sweep import optional_tolerance, whole
-from equilibria.network import State
-
-
-def _step_size(value):
-    return jnp.asarray(check.number("step_size", value, above=0.0), float)
-
-
-def _force(setting: Setting, state: State, name: str) -> Array:
-    """-dF/ds of a layer: the field, the unit's own restoring force and the nudge."""
-    unit = setting.inner.layer(name).unit
-    restoring = -jax.grad(lambda layer: jnp.sum(unit.self_energy(layer)))(state[name])
-    nudge = setting.nudges[name].pull(state[name]) if name in setting.nudges else 0.0
-    return setting.field(state, name) + restoring + nudge
-
-
-def _only_continuous(setting: Setting) -> None:
-    for layer in setting.inner.layers:
-        if layer.unit.levels is not None:
-            check.refuse(
-                "network", f"{type(layer.unit).__name__} units in layer {layer.name!r}", "continuous units in a flow"
-            )
+from equilibria.equilibrators.equilibrator import Equilibrator, Kind, optional_tolerance, whole
+from equilibria.model.energy import System
+from equilibria.model.network import State
 
 
 class GradientFlow(Equilibrator):
     r"""Euler steps down the energy, all layers at once: $s \leftarrow s - \epsilon\, \partial F/\partial s$, kept in bounds.
 
-    Scellier and Bengio, equations 53-54; `step_size` is their epsilon, 0.5 in all their experiments.
+    Scellier and Bengio, equations 53-54.
+
+    Args:
+        steps: how many at most.
+        step_size: their epsilon, 0.5 in all their experiments.
+        tolerance: stops when no number moves by more in a step.
 
     >>> GradientFlow(20).step_size
     Array(0.5, dtype=float32)
     """
 
-    steps: Any = eqx.field(converter=whole("steps"))
-    step_size: Any = eqx.field(default=0.5, converter=_step_size)
-    tolerance: Any = eqx.field(default=None, converter=optional_tolerance)
+    steps: Array
+    step_size: Array
+    tolerance: Array | None
 
-    def allowed(self, setting):
-        _only_continuous(setting)
+    def __init__(self, steps: int | Array, step_size: ArrayLike = 0.5, tolerance: ArrayLike | None = None):
+        self.steps, self.tolerance = whole("steps", steps), optional_tolerance(tolerance)
+        self.step_size = jnp.asarray(check.number("step_size", step_size, above=0.0), float)
 
-    def step(self, setting, state, memory, key):
-        moved = {}
-        for layer in setting.inner.layers:
-            new = state[layer.name] + self.step_size * _force(setting, state, layer.name)
-            moved[layer.name] = jnp.clip(new, *layer.unit.bounds)
-        return {**state, **moved}, memory
+    @property
+    def kind(self) -> Kind:
+        return "rests"
+
+    @property
+    def stops_at_bounds(self) -> bool:
+        return True
+
+    def allowed(self, system: System) -> None:
+        system.check_continuous()
+
+    def step(self, system: System, state: State, carry: Any, key: Any) -> tuple[State, Any]:
+        moved = {
+            name: jnp.clip(state[name] + self.step_size * force, *system.bounds(name))
+            for name, force in system.force(state).items()
+        }
+        return {**state, **moved}, carry
+
+
+class Attempts(NamedTuple):
+    """How many proposals each chain made and accepted."""
+
+    made: Array
+    accepted: Array
 
 
 class Langevin(Equilibrator):
     r"""Langevin steps, each accepted or refused by Metropolis' rule so that the Boltzmann law is sampled exactly.
 
     The proposal is $s' = s - \epsilon\, \partial F/\partial s + \sqrt{2 \epsilon T}\, z$ with z standard normal; a proposal
-    out of bounds is refused. `adjusted=False` leaves the rule out, and with it exactness: the law is then off by
-    O(`step_size`), and states are pushed back into bounds. The equilibrium's `memory` is how many steps each chain accepted.
+    out of bounds is refused, and so is one whose energy is not a number. `Equilibrium.info["acceptance"]` is the share of
+    accepted proposals of each chain; without the rule, of steps to a finite energy.
+
+    Args:
+        steps: how many.
+        step_size: epsilon.
+        adjusted: False leaves Metropolis' rule out, and with it exactness: the law is then off by O(`step_size`), and
+            states are pushed back into bounds.
 
     >>> Langevin(100, step_size=0.1).adjusted
     True
     """
 
-    steps: Any = eqx.field(converter=whole("steps"))
-    step_size: Any = eqx.field(default=0.1, converter=_step_size)
-    adjusted: bool = eqx.field(static=True, default=True)
-    tolerance: None = eqx.field(init=False, default=None)
+    steps: Array
+    step_size: Array
+    adjusted: bool = eqx.field(static=True)
+    tolerance: None
 
-    def allowed(self, setting):
-        _only_continuous(setting)
-        check.number("temperature", setting.temperature, above=0.0)
+    def __init__(self, steps: int | Array, step_size: ArrayLike = 0.1, adjusted: bool = True):
+        self.steps, self.adjusted, self.tolerance = whole("steps", steps), adjusted, None
+        self.step_size = jnp.asarray(check.number("step_size", step_size, above=0.0), float)
 
-    def draws(self, setting):
-        return True
+    @property
+    def kind(self) -> Kind:
+        return "draws"
 
-    def begin(self, setting, state):
-        return jnp.zeros(next(iter(state.values())).shape[:-1], int)
+    def allowed(self, system: System) -> None:
+        system.check_continuous()
+        check.number("temperature", system.temperature, above=0.0)
 
-    def step(self, setting, state, memory, key):
+    def begin(self, system: System, state: State) -> Attempts:
+        none = jnp.zeros(next(iter(state.values())).shape[:-1], int)
+        return Attempts(none, none)
+
+    def info(self, carry: Attempts) -> dict[str, Array]:
+        return {"acceptance": carry.accepted / jnp.maximum(carry.made, 1)}
+
+    def step(self, system: System, state: State, carry: Attempts, key: Any) -> tuple[State, Attempts]:
         noise_key, accept_key = jax.random.split(key)
-        noise_keys = dict(zip(setting.free, jax.random.split(noise_key, len(setting.free)), strict=True))
-        drift = {name: self.step_size * _force(setting, state, name) for name in setting.free}
-        width = jnp.sqrt(2 * self.step_size * setting.column)
-        steps = {
-            name: drift[name] + width * jax.random.normal(noise_keys[name], state[name].shape) for name in setting.free
-        }
-        moved = setting.imposed({**state, **{name: state[name] + step for name, step in steps.items()}})
-        bounds = {layer.name: layer.unit.bounds for layer in setting.network.layers}
-        proposal = {name: jnp.clip(layer, *bounds[name]) for name, layer in moved.items()}
+        noise_keys = dict(zip(system.free, jax.random.split(noise_key, len(system.free)), strict=True))
+        drift = {name: self.step_size * force for name, force in system.force(state).items()}
+        width = jnp.sqrt(2 * self.step_size * system.column)
+        noise = {name: jax.random.normal(noise_keys[name], state[name].shape) for name in system.free}
+        moved = system.imposed({**state, **{name: state[name] + drift[name] + width * noise[name] for name in drift}})
+        proposal = {**moved, **{name: jnp.clip(moved[name], *system.bounds(name)) for name in system.free}}
+        level = system.energy(proposal)
         if not self.adjusted:
-            return proposal, memory + 1
-        out_of_bounds = sum(jnp.any(moved[name] != proposal[name], axis=-1) for name in setting.free)
-        log_ratio = -(setting.energy(proposal) - setting.energy(state)) / setting.temperature
-        for name in setting.free:
-            back = self.step_size * _force(setting, proposal, name)
-            step = proposal[name] - state[name]
-            held = setting.clamps[name].mask if name in setting.clamps else False
+            return proposal, Attempts(carry.made + 1, carry.accepted + jnp.isfinite(level))
+        inside = jnp.stack([jnp.all(moved[name] == proposal[name], axis=-1) for name in system.free]).all(axis=0)
+        log_ratio = (system.energy(state) - level) / system.temperature
+        for name, force in system.force(proposal).items():
+            back, step = self.step_size * force, proposal[name] - state[name]
             there_and_back = jnp.square(step - drift[name]) - jnp.square(-step - back)
-            log_ratio += jnp.sum(jnp.where(held, 0.0, there_and_back), axis=-1) / (2 * width[..., 0] ** 2)
-        accepted = (jnp.log(jax.random.uniform(accept_key, memory.shape)) < log_ratio) & (out_of_bounds == 0)
+            free = jnp.where(system.held(name), 0.0, there_and_back)
+            log_ratio += jnp.sum(free, axis=-1) / (2 * width[..., 0] ** 2)
+        # Not a number is no reason to accept: the comparison is then false.
+        accepted = (jnp.log(jax.random.uniform(accept_key, carry.made.shape)) < log_ratio) & inside
         state = {name: jnp.where(accepted[..., None], proposal[name], layer) for name, layer in state.items()}
-        return state, memory + accepted
+        return state, Attempts(carry.made + 1, carry.accepted + accepted)
+
+
+def newton(system: System, state: State) -> State:
+    """A state without force near `state`, by Newton's method; differentiable in the system by the implicit function theorem.
+
+    Of order (numbers in the state)^3 for each of at most 32 steps; whoever calls it looks at the force that is left.
+    """
+    precision = 4 * float(jnp.finfo(jnp.result_type(*state.values())).eps)
+    solver: optx.Newton = optx.Newton(rtol=precision, atol=precision)
+    free = {name: state[name] for name in system.free}
+
+    def force(free: State, system: System) -> State:
+        return system.force({**state, **free})
+
+    found = optx.root_find(force, solver, free, args=system, max_steps=32, throw=False).value
+    return {**state, **found}

@@ -1,7 +1,7 @@
 """Sweeps: every layer in turn responds to its field.
 
 One sweep updates each colour of the layer graph given the others, the colour of the first layer last. What a unit does with
-its field is the mood: `sample` is block Gibbs sampling, `mean` naive mean field, `mode` exact block descent. A layer coupled
+its field is the update rule: `sample` is block Gibbs sampling, `mean` naive mean field, `mode` exact block descent. A layer coupled
 to itself is visited neuron by neuron in random order, or all at once when asked.
 """
 
@@ -14,127 +14,133 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator
-from equilibria.equilibrators.setting import Setting
-from equilibria.network import State
-from equilibria.units import Unit
+from equilibria.equilibrators.conditioned import Conditioned
+from equilibria.equilibrators.equilibrator import Equilibrator, Kind, optional_tolerance, whole
+from equilibria.model.network import State
+from equilibria.model.units import Unit
 
-Mood = Literal["sample", "mean", "mode"]
+Update = Literal["sample", "mean", "mode"]
 
 # Visits between two matrix products: more cost more within the block, fewer make the products thin.
 _BLOCK = 32
 
 
-def whole(argument: str):
-    """A converter of counts to arrays, so that another count does not compile again."""
-    return lambda value: value if isinstance(value, jax.Array) else jnp.asarray(check.count(argument, value))
-
-
-def optional_tolerance(value):
-    """A converter of tolerances to arrays; None stays None."""
-    return value if value is None else jnp.asarray(check.number("tolerance", value, least=0.0), float)
-
-
 class Sweeps(Equilibrator):
-    """`steps` sweeps through the network.
+    """Sweeps through the network.
 
-    Parameters: `mood` is what a unit does with its field: "sample" (at temperature 0 the same as "mode"), "mean" or "mode".
-    `order` is how a layer coupled to itself is updated: "random" visits its neurons one by one and samples the Boltzmann
-    law; "parallel" updates all of them at once, which is faster but has another stationary law (Peretto's). `visits` makes a
-    step that many visits of random neurons instead of one of each. `tolerance` stops when no neuron moves by more.
+    Args:
+        steps: how many sweeps.
+        update: what a unit does with its field: "sample" (at temperature 0 the same as "mode"), "mean" or "mode".
+        order: how a layer coupled to itself is updated: "random" visits its neurons one by one and samples the
+            Boltzmann law; "parallel" updates all of them at once, which is faster but has another stationary law
+            (Peretto's).
+        visits: makes a step that many visits of random neurons instead of one of each.
+        tolerance: stops when no neuron moves by more.
 
-    >>> Sweeps(100).mood
+    >>> Sweeps(100).update
     'sample'
     """
 
-    steps: Any = eqx.field(converter=whole("steps"))
-    mood: Mood = eqx.field(static=True, default="sample")
-    order: Literal["random", "parallel"] = eqx.field(static=True, default="random")
-    visits: int | None = eqx.field(static=True, default=None)
-    tolerance: Any = eqx.field(default=None, converter=optional_tolerance)
+    steps: Array
+    update: Update = eqx.field(static=True)
+    order: Literal["random", "parallel"] = eqx.field(static=True)
+    visits: int | None = eqx.field(static=True)
+    tolerance: Array | None
 
-    def __check_init__(self):
-        check.choice("mood", self.mood, ("sample", "mean", "mode"))
-        check.choice("order", self.order, ("random", "parallel"))
-        if self.visits is not None:
-            check.count("visits", self.visits)
-
-    def at_zero(self):
-        return dataclasses.replace(self, mood="mode") if self.mood == "sample" else self
-
-    def allowed(self, setting: Setting) -> None:
-        if self.mood == "sample" and self.tolerance is not None:
-            check.refuse("tolerance", self.tolerance, "None at a temperature above zero: draws never come to rest")
-
-    def draws(self, setting: Setting) -> bool:
-        return self.mood == "sample" or (self.order == "random" and bool(setting.inner.lateral))
+    def __init__(
+        self,
+        steps: int | Array,
+        update: Update = "sample",
+        order: Literal["random", "parallel"] = "random",
+        visits: int | None = None,
+        tolerance: ArrayLike | None = None,
+    ):
+        self.steps, self.tolerance = whole("steps", steps), optional_tolerance(tolerance)
+        self.update = check.choice("update", update, ("sample", "mean", "mode"))
+        self.order = check.choice("order", order, ("random", "parallel"))
+        self.visits = None if visits is None else check.count("visits", visits)
 
     @property
-    def averages(self):
-        return self.mood == "sample"
+    def kind(self) -> Kind:
+        return {"sample": "draws", "mean": "averages", "mode": "rests"}[self.update]  # type: ignore[return-value]
 
-    def free_energy(self, setting, state):
+    def at_zero(self):
+        return dataclasses.replace(self, update="mode") if self.update == "sample" else self
+
+    def allowed(self, system: Conditioned) -> None:
+        if self.update == "sample" and self.tolerance is not None:
+            check.refuse("tolerance", self.tolerance, "None at a temperature above zero: draws never come to rest")
+
+    def needs_key(self, system: Conditioned) -> bool:
+        return self.update == "sample" or (self.order == "random" and bool(system.inner.lateral))
+
+    def needs_state(self, system: Conditioned) -> bool:
+        return self.update != "sample" or not system.independent
+
+    def free_energy(self, system: Conditioned, state: State) -> Array:
         """For draws, with one colour averaged in closed form: the same mean as the energy, and less noise."""
-        if not self.averages:
-            return setting.network.energy(state)
-        return setting.network.free_energy(state, setting.integrable, setting.temperature)
+        return system.summed_out(state) if self.update == "sample" else system.network.energy(state)
 
-    def step(self, setting, state, memory, key):
-        for colour in reversed(setting.network.colours):
+    def step(self, system: Conditioned, state: State, carry: Any, key: Any) -> tuple[State, Any]:
+        for colour in reversed(system.network.colours):
             for name in colour:
-                if name in setting.free:
-                    here = None if key is None else jax.random.fold_in(key, setting.network.names.index(name))
-                    state = {**state, name: self.updated(setting, state, name, here)}
-        return state, memory
+                if name in system.free:
+                    here = None if key is None else jax.random.fold_in(key, system.network.names.index(name))
+                    state = {**state, name: self.updated(system, state, name, here)}
+        return state, carry
 
-    def updated(self, setting: Setting, state: State, name: str, key: Any) -> Array:
-        if name in setting.inner.lateral and self.order == "random":
-            return self._walked(setting, state, name, key)
-        unit, field = setting.felt(state, name, setting.field(state, name))
-        moved = self.respond(unit, field, setting.column, key)
-        return setting.clamps[name].imposed(moved) if name in setting.clamps else moved
+    def updated(self, system: Conditioned, state: State, name: str, key: Any) -> Array:
+        """One layer after its turn."""
+        if name in system.inner.lateral and self.order == "random":
+            return self._walked(system, state, name, key)
+        unit, field = system.effective(state, name, system.field(state, name))
+        moved = self.respond(unit, field, system.column, key)
+        return system.clamps[name].imposed(moved) if name in system.clamps else moved
 
     def respond(self, unit: Unit, field: Array, temperature: Array, key: Any) -> Array:
-        """What a unit does with its field in this mood."""
-        if self.mood == "mode":
+        """What a unit does with its field."""
+        if self.update == "mode":
             return unit.mode(field)
         # One compiled function serves every temperature: at zero the heated unit is not looked at.
         safe = jnp.where(temperature > 0, temperature, 1.0)
         heated, scaled = unit.heated(safe), field / safe
-        warm = heated.mean(scaled) if self.mood == "mean" else heated.sample(key, scaled)
+        warm = heated.mean(scaled) if self.update == "mean" else heated.sample(key, scaled)
         return jnp.where(temperature > 0, warm, unit.mode(field))
 
-    def _walked(self, setting: Setting, state: State, name: str, key: Array) -> Array:
+    def _walked(self, system: Conditioned, state: State, name: str, key: Array) -> Array:
         """A layer coupled to itself, visited neuron by neuron; the order is the same in every chain."""
         batch, size = state[name].shape[:-1], state[name].shape[-1]
-        couplings = [coupling for coupling in setting.inner.couplings if coupling.lateral and name in coupling.ends]
+        couplings = [coupling for coupling in system.inner.couplings if coupling.lateral and name in coupling.ends]
         order_key, draw_key = jax.random.split(key)
         if self.visits is None:
             sites = jax.random.permutation(order_key, size)
         else:
             sites = jax.random.randint(order_key, (self.visits,), 0, size)
 
-        def columns(values):  # (..., neurons) -> (neurons, chains): a visit then touches one contiguous row
+        def columns(
+            values: Array,
+        ) -> Array:  # (..., neurons) -> (neurons, chains): a visit then touches one contiguous row
             return jnp.broadcast_to(values, (*batch, size)).reshape(-1, size).T
 
         # A nudge by squared error only shifts the field and stiffens the unit, so it is applied once, before the walk.
-        unit, outside = setting.felt(state, name, setting.field(state, name, lateral=False))
+        unit, outside = system.effective(state, name, system.field(state, name, lateral=False))
         outside, start = columns(outside), columns(state[name])
-        held = columns(setting.clamps[name].mask) if name in setting.clamps else None
-        temperature = jnp.broadcast_to(setting.temperature, batch).reshape(-1)
+        held = columns(system.clamps[name].mask) if name in system.clamps else None
+        temperature = jnp.broadcast_to(system.temperature, batch).reshape(-1)
 
         blocks = _blocks(sites, size)
 
-        def block(carry, here):
+        def block(carry: Any, here: Any) -> tuple[Any, None]:
             neurons, walks = carry
             sites, numbers = here
             before = outside[sites] + sum(walk.fields(neurons, sites) for walk in walks)
             among = sum(walk.among(sites) for walk in walks)
 
             # The loop only carries the block's own neurons: XLA would copy all of them at every visit.
-            def visit(place, carry):
+            def visit(place: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
                 values, changes = carry
                 site = sites[place]
                 field = before[place] + among[place] @ changes

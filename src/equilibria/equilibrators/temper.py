@@ -16,14 +16,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator
-from equilibria.equilibrators.setting import Setting
-from equilibria.equilibrators.sweep import Sweeps, whole
-from equilibria.network import State
+from equilibria.equilibrators.conditioned import Conditioned
+from equilibria.equilibrators.equilibrator import Equilibrator, Kind, whole
+from equilibria.equilibrators.sweep import Sweeps
+from equilibria.model.network import State
 
-_MEMORY = 0.02  # weight of the newest step in the running averages of exchange rates
+_NEWEST = 0.02  # weight of the newest step in the running averages of exchange rates
 _LEAST_PACE = 0.02  # the temperatures go on following a network that is being trained
 
 
@@ -37,62 +38,70 @@ class Ladder(NamedTuple):
 
 
 class Tempered(Equilibrator):
-    """`steps` rounds of one sweep of every copy and one exchange.
+    """Rounds of one sweep of every copy and one exchange.
 
-    Parameters: `rungs` is the number of copies of each chain, `hottest` the temperature of the last one in multiples of
-    that of the first; `adapt` is how fast the temperatures between move at first, 0 keeps them where they are (spaced
-    evenly in ln T). The movement dies down as the steps go on, to one fiftieth. `Equilibrium.memory` holds the
-    temperatures and exchange rates (a `Ladder`); in training they are in the history as "temperatures" and
-    "exchange_rates".
+    The movement of the temperatures dies down as the steps go on, to one fiftieth. `Equilibrium.info` holds
+    "temperatures" and "exchange_rates"; in training they are in the history.
+
+    Args:
+        steps: how many rounds.
+        rungs: the number of copies of each chain.
+        hottest: the temperature of the last copy in multiples of that of the first.
+        adapt: how fast the temperatures between move at first; 0 keeps them where they are (spaced evenly in ln T).
 
     >>> import equilibria as eq
     >>> rest = eq.equilibrate(eq.rbm(6, 3, scale=2.0, key=0), Tempered(200, rungs=4), chains=10, key=1)
-    >>> rest["visible"].shape, rest.memory.rates.shape
+    >>> rest["visible"].shape, rest.info["exchange_rates"].shape
     ((10, 6), (3,))
     """
 
-    steps: Any = eqx.field(converter=whole("steps"))
-    rungs: int = eqx.field(static=True, default=8)
-    hottest: Any = eqx.field(default=10.0, converter=lambda value: jnp.asarray(value, float))
-    adapt: Any = eqx.field(default=1.0, converter=lambda value: jnp.asarray(value, float))
-    tolerance: None = eqx.field(init=False, default=None)
+    steps: Array
+    rungs: int = eqx.field(static=True)
+    hottest: Array
+    adapt: Array
+    tolerance: None
 
-    def __check_init__(self):
-        check.count("rungs", self.rungs, least=2)
-        check.number("hottest", self.hottest, above=1.0)
-        check.number("adapt", self.adapt, least=0.0)
-
-    def allowed(self, setting):
-        check.number("temperature", setting.temperature, above=0.0)
-
-    def draws(self, setting):
-        return True
+    def __init__(self, steps: int | Array, rungs: int = 8, hottest: ArrayLike = 10.0, adapt: ArrayLike = 1.0):
+        self.steps, self.rungs, self.tolerance = whole("steps", steps), check.count("rungs", rungs, least=2), None
+        self.hottest = jnp.asarray(check.number("hottest", hottest, above=1.0), float)
+        self.adapt = jnp.asarray(check.number("adapt", adapt, least=0.0), float)
 
     @property
-    def averages(self):
-        return True
+    def kind(self) -> Kind:
+        return "draws"
 
-    def free_energy(self, setting, state):
-        return Sweeps(1).free_energy(setting, state)
+    def allowed(self, system: Conditioned) -> None:
+        check.number("temperature", system.temperature, above=0.0)
 
-    def begin(self, setting, state):
+    def needs_state(self, system: Conditioned) -> bool:
+        return not system.independent
+
+    def clamped(self) -> Sweeps:
+        return Sweeps(self.steps)
+
+    def free_energy(self, system: Conditioned, state: State) -> Array:
+        return system.summed_out(state)
+
+    def begin(self, system: Conditioned, state: State) -> Ladder:
         copies = {name: jnp.broadcast_to(layer, (self.rungs, *layer.shape)) for name, layer in state.items()}
         temperatures = self.hottest ** (jnp.arange(self.rungs) / (self.rungs - 1))
         return Ladder(temperatures, jnp.full(self.rungs - 1, 0.5), copies, jnp.zeros((), int))
 
-    def step(self, setting, state, memory, key):
+    def info(self, carry: Ladder) -> dict[str, Array]:
+        return {"temperatures": carry.temperatures, "exchange_rates": carry.rates}
+
+    def step(self, system: Conditioned, state: State, carry: Ladder, key: Any) -> tuple[State, Ladder]:
         sweep_key, swap_key = jax.random.split(key)
         batch = next(iter(state.values())).shape[:-1]
-        tall = memory.temperatures.reshape(-1, *[1] * len(batch)) * setting.temperature
-        copies = {name: memory.states[name].at[0].set(layer) for name, layer in state.items()}
-        everywhere = eqx.tree_at(lambda here: here.temperature, setting, jnp.asarray(tall, float))
+        everywhere = system.at(carry.temperatures.reshape(-1, *[1] * len(batch)) * system.temperature)
+        copies = {name: carry.states[name].at[0].set(layer) for name, layer in state.items()}
         copies = everywhere.imposed(Sweeps(1).step(everywhere, copies, None, sweep_key)[0])
-        copies, odds, tried = self._exchanged(everywhere, copies, memory.step, swap_key)
-        rates = jnp.where(tried, (1 - _MEMORY) * memory.rates + _MEMORY * odds, memory.rates)
-        ladder = Ladder(self._moved(memory, rates), rates, copies, memory.step + 1)
+        copies, odds, tried = self._exchanged(everywhere, copies, carry.step, swap_key)
+        rates = jnp.where(tried, (1 - _NEWEST) * carry.rates + _NEWEST * odds, carry.rates)
+        ladder = Ladder(self._moved(carry, rates), rates, copies, carry.step + 1)
         return {name: layer[0] for name, layer in copies.items()}, ladder
 
-    def _exchanged(self, everywhere: Setting, copies: State, step: Array, key: Array) -> tuple[State, Array, Array]:
+    def _exchanged(self, everywhere: Conditioned, copies: State, step: Array, key: Array) -> tuple[State, Array, Array]:
         """The copies after one round of exchanges, how probable each was on average, and which were tried."""
         energies = everywhere.energy(copies)
         cold = 1 / jnp.broadcast_to(everywhere.temperature, energies.shape)
@@ -117,6 +126,3 @@ class Tempered(Equilibrator):
         wider *= jnp.sum(gaps) / jnp.sum(wider)
         between = 1 / (1 - jnp.cumsum(wider[:-1]))
         return jnp.concatenate([ladder.temperatures[:1], between, ladder.temperatures[-1:]])
-
-    def watched(self, memory):
-        return {"temperatures": memory.temperatures, "exchange_rates": memory.rates}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import Any, Literal
 
 import jax
@@ -18,16 +17,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from equilibria import check
-from equilibria.architectures import layered
 from equilibria.equilibrators.descent import Descent
 from equilibria.equilibrators.driver import equilibrate
-from equilibria.learn.contrast import Rule
+from equilibria.learn.backprop import recurrent_backprop
+from equilibria.learn.loop import train
 from equilibria.learn.recipes import contrastive_hebbian, equilibrium_propagation
-from equilibria.learn.supervised import recurrent_backprop
-from equilibria.learn.train import train
-from equilibria.network import Network
-from equilibria.units import Clipped, Gaussian, Unit
-from equilibria.world import Clamp, cross_entropy, squared_error
+from equilibria.learn.rule import Rule
+from equilibria.learn.stopping import Patience
+from equilibria.model.architectures import layered
+from equilibria.model.network import Network
+from equilibria.model.units import Clipped, Gaussian, Unit
+from equilibria.model.world import Clamp, cross_entropy, squared_error
 
 # Predictions are made in chunks of one size, the last filled up: one compiled function, and the same bits in any company.
 _CHUNK = 200
@@ -42,16 +42,6 @@ def _softmax_cost(state: Any, target: Any) -> Any:
 
 
 _LOSSES = {"cross_entropy": (_softmax_cost, Gaussian()), "squared_error": (squared_error, Clipped())}
-
-
-@lru_cache
-def _adam(rate: float) -> optax.GradientTransformation:
-    """One object for each rate, so that another fit does not compile again."""
-    return optax.adam(rate)
-
-
-class _Enough(Exception):
-    """The validation score has stopped improving."""
 
 
 class _Layered(BaseEstimator, ABC):
@@ -133,38 +123,28 @@ class _Layered(BaseEstimator, ABC):
         batch_size = min(check.count("batch_size", self.batch_size), len(X))
         per_epoch = len(X) // batch_size
         epochs = check.count("max_iter", self.max_iter)
-        best = [network]
-        self.validation_scores_: list[float] = []
+        stops = [] if held_out is None else [Patience("validation_score", self.n_iter_no_change)]
 
-        def watch(step: int, network: Network) -> None:
-            self.network_, self.n_iter_ = network, step // per_epoch
-            if held_out is None:
-                return
-            self.validation_scores_.append(self.score(*held_out))
-            latest = int(np.argmax(self.validation_scores_)) + 1
-            if latest == len(self.validation_scores_):
-                best[0] = network
-            elif len(self.validation_scores_) - latest >= self.n_iter_no_change:
-                raise _Enough
+        def score(network: Network) -> dict[str, float]:
+            self.network_ = network
+            return {} if held_out is None else {"validation_score": self.score(*held_out)}
 
-        try:
-            run = train(
-                network,
-                (self._scaled(X), targets.astype(np.float32)),
-                self._rule(),
-                epochs=epochs,
-                batch_size=batch_size,
-                optimiser=_adam(check.number("learning_rate", self.learning_rate, above=0.0)),
-                record=range(per_epoch, epochs * per_epoch + 1, per_epoch),
-                callbacks=[watch],
-                show_progress=False,
-                key=int(random.randint(2**31)),
-            )
-            self.history_ = run.history
-        except _Enough:
-            pass
-        if held_out is not None:
-            self.network_ = best[0]
+        run = train(
+            network,
+            (self._scaled(X), targets.astype(np.float32)),
+            self._rule(),
+            epochs=epochs,
+            batch_size=batch_size,
+            optimiser=optax.adam(check.number("learning_rate", self.learning_rate, above=0.0)),
+            record=range(per_epoch, epochs * per_epoch + 1, per_epoch),
+            metrics=score,
+            callbacks=stops,
+            show_progress=False,
+            key=int(random.randint(2**31)),
+        )
+        self.history_, self.n_iter_ = run.history, int(run.history.step[-1]) // per_epoch
+        self.network_ = stops[0].best if stops else run.network
+        self.validation_scores_ = run.history["validation_score"].values.tolist() if stops else []
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return ((X - self.mean_) / self.scale_).astype(np.float32)
@@ -194,7 +174,7 @@ class EquilibriumClassifier(ClassifierMixin, _Layered):
     with the network of the last fit.
 
     Learned: `classes_`, `network_`, `n_iter_`, `history_` (with the fraction of examples whose free phase did not come to
-    rest; not kept when stopped early), `validation_scores_`.
+    rest), `validation_scores_`.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)

@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from equilibria import check
-from equilibria.architectures import hopfield
 from equilibria.measure.retrieval import RETRIEVED, Retrieval, retrieve
+from equilibria.model.architectures import hopfield
 
 
 class HopfieldMemory(BaseEstimator):

@@ -14,16 +14,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from equilibria import check
-from equilibria.architectures import rbm
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.learn import recipes
-from equilibria.learn.contrast import Recipe, contrast
-from equilibria.learn.train import train, trainable
-from equilibria.measure.likelihood import Estimate, fitted_biases, log_partition
-from equilibria.network import Network
+from equilibria.learn.contrast import Recipe
+from equilibria.learn.loop import train
+from equilibria.measure.likelihood import Estimate, log_partition
+from equilibria.model.architectures import rbm
+from equilibria.model.network import Network
+from equilibria.model.transforms import independent_site_biases
+from equilibria.model.units import Binary, Gaussian, Spin, Unit
 from equilibria.random import key as random_key
-from equilibria.units import Binary, Gaussian, Spin, Unit
 
 _UNITS = {"binary": Binary, "spin": Spin, "gaussian": Gaussian}
 _RECIPES = ("cd", "pcd", "rdm", "tempered", "mean_field", "tap")
@@ -38,7 +39,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     kind of the features: "auto" is "binary" for data in [0, 1] (values between are taken as probabilities), "spin" for
     -1 and +1, else "gaussian", for which features are brought to mean 0 and variance 1 inside. `recipe` ("cd", "pcd",
     "rdm", "tempered", "mean_field" or "tap") and `steps` say how the free phase is reached; `learning_rate`,
-    `batch_size`, `n_iter` (passes through the data), `l1`, `l2` and `centered` how the weights move. Constant features
+    `batch_size`, `n_iter` (passes through the data), `l1`, `l2` and `centered_gradient` how the weights move. Constant features
     and sparse matrices are fine.
 
     Attributes: `network_`, `components_` (hidden, visible), `intercept_visible_`, `intercept_hidden_`, `offset_` and
@@ -64,7 +65,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         n_iter=10,
         l1=0.0,
         l2=0.0,
-        centered=True,
+        centered_gradient=True,
         random_state=None,
         verbose=0,
     ):
@@ -78,41 +79,39 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.n_iter = n_iter
         self.l1 = l1
         self.l2 = l2
-        self.centered = centered
+        self.centered_gradient = centered_gradient
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X, y=None):
         """Learn from data (samples, features), from the start."""
         rows = self._started(X)
-        run = train(
-            self.network_,
-            rows,
-            self._recipe(),
-            epochs=check.count("n_iter", self.n_iter),
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            between=True,
-            show_progress=bool(self.verbose),
-            key=self._key(0),
-        )
-        self._keep(run.network)
-        self._memory = run.memory
-        return self
+        return self._trained(rows, check.count("n_iter", self.n_iter), self.batch_size, self._key(0))
 
     def partial_fit(self, X, y=None):
         """One more pass through these data, from where learning stands; the first call decides the kind of features."""
         rows = self._started(X) if not hasattr(self, "network_") else self._prepared(self._validated(X))
-        recipe = self._recipe()
-        size = min(check.count("batch_size", self.batch_size), len(rows))
-        if self._memory is None:
-            self._memory = recipe.begin(self.network_, {"visible": rows[:1]}, size, self._key(1))
-        network, rate = self.network_, check.number("learning_rate", self.learning_rate, above=0.0)
-        for batch in np.array_split(rows, range(size, len(rows), size)):
-            here = jax.random.fold_in(self._key(2), self._passes)
-            network, self._memory = _stepped(network, recipe, jnp.asarray(batch), self._memory, jnp.asarray(rate), here)
-            self._passes += 1
-        self._keep(network)
+        # As many batches as are needed for all rows, of equal size, so that hardly any sits out.
+        batches = -(-len(rows) // check.count("batch_size", self.batch_size))
+        self._passes += 1
+        return self._trained(rows, 1, len(rows) // batches, jax.random.fold_in(self._key(2), self._passes))
+
+    def _trained(self, rows, epochs, batch_size, key):
+        """Learn for some epochs, going on with the chains there are."""
+        run = train(
+            self.network_,
+            rows,
+            self._recipe(),
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=self.learning_rate,
+            probabilities=True,
+            carry=self._carry,
+            show_progress=bool(self.verbose),
+            key=key,
+        )
+        self._keep(run.network)
+        self._carry, self.history_ = run.carry, run.history
         return self
 
     def transform(self, X):
@@ -175,7 +174,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         values = self._validated(X, reset=True)
         unit = self._visible_unit(values)
         self.offset_, self.scale_ = np.zeros(values.shape[1]), np.ones(values.shape[1])
-        if isinstance(unit, Gaussian):
+        if unit.normal_stiffness is not None:
             spread = values.std(0)
             self.offset_ = values.mean(0)
             # A feature without spread, up to rounding, keeps its scale: there is nothing to learn about it.
@@ -183,7 +182,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         state = self.random_state
         whole = isinstance(state, numbers.Integral)
         self._seed = int(state) if whole else int(check_random_state(state).randint(2**31 - 1))
-        self._drawn, self._passes, self._memory = 0, 0, None
+        self._drawn, self._passes, self._carry = 0, 0, None
         hidden = _UNITS[check.choice("hidden", self.hidden, _UNITS)]()
         network = rbm(
             values.shape[1],
@@ -193,7 +192,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             key=self._key(5),
         )
         rows = self._prepared(values, unit)
-        self._keep(fitted_biases(network, rows, between=True))
+        self._keep(independent_site_biases(network, rows, probabilities=True))
         return rows
 
     def _visible_unit(self, values: np.ndarray) -> Unit:
@@ -202,16 +201,16 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             spins = np.isin(values, (-1.0, 1.0)).all() and (values < 0).any()
             kind = "spin" if spins else "binary" if values.min() >= 0 and values.max() <= 1 else "gaussian"
         unit = _UNITS[kind]()
-        unit.check("X", values, between=True)
+        unit.check("X", values, probabilities=True)
         return unit
 
     def _prepared(self, values: np.ndarray, unit: Unit | None = None) -> np.ndarray:
-        (self.network_.layers[0].unit if unit is None else unit).check("X", values, between=True)
+        (self.network_.layers[0].unit if unit is None else unit).check("X", values, probabilities=True)
         return ((values - self.offset_) / self.scale_).astype(np.float32)
 
     def _recipe(self) -> Recipe:
         make = getattr(recipes, check.choice("recipe", self.recipe, _RECIPES))
-        options = {"centered": self.centered, "l1": self.l1, "l2": self.l2}
+        options = {"centered_gradient": self.centered_gradient, "l1": self.l1, "l2": self.l2}
         return make(steps=check.count("steps", self.steps), **options)
 
     def _key(self, purpose: int):
@@ -223,13 +222,6 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.intercept_visible_, self.intercept_hidden_ = (
             np.asarray(layer.bias, np.float64) for layer in network.layers
         )
-
-
-@eqx.filter_jit
-def _stepped(network: Network, recipe: Recipe, batch, memory, rate, key):
-    found = contrast(network, recipe, {"visible": batch}, memory=memory, key=key)
-    slopes = eqx.filter(found.gradient, trainable(network))
-    return eqx.apply_updates(network, jax.tree.map(lambda slope: -rate * slope, slopes)), found.memory
 
 
 def _by_rows(function, network: Network, rows: np.ndarray) -> np.ndarray:

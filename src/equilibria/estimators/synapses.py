@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.learn.synapse_file import save_synapses
-from equilibria.learn.synapse_training import as_data, learn_synapses
-from equilibria.learn.synapses import compensated
 from equilibria.measure.likelihood import log_partition, unnormalised
+from equilibria.synapses.data import as_data
+from equilibria.synapses.distribution import compensated
+from equilibria.synapses.learn import learn_synapses
+from equilibria.synapses.saving import save_synapses
 
 _FEW = 16  # up to this many hidden units, ln Z is summed exactly
 

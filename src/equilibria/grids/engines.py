@@ -19,7 +19,7 @@ from joblib.parallel import get_active_backend
 
 from equilibria import check
 from equilibria.grids.cells import Cell
-from equilibria.grids.work import Row, Work, compute
+from equilibria.grids.task import Row, Task, compute
 
 Finished = tuple[Sequence[Cell], list[Row] | Exception]
 SECONDS_TO_ANSWER = 5.0
@@ -29,12 +29,12 @@ class WorkersLost(ChildProcessError):
     """Worker processes were killed while they computed."""
 
 
-def run(work: Work, chunks: Iterable[Sequence[Cell]], jobs: int | None, client: Any) -> Iterator[Finished]:
+def run(work: Task, chunks: Iterable[Sequence[Cell]], jobs: int | None, client: Any) -> Iterator[Finished]:
     """Finished chunks, in any order: their rows, or the error of the engine that lost them."""
     return _on_cluster(work, chunks, client) if client is not None else _by_joblib(work, chunks, jobs)
 
 
-def _by_joblib(work: Work, chunks: Iterable[Sequence[Cell]], jobs: int | None) -> Iterator[Finished]:
+def _by_joblib(work: Task, chunks: Iterable[Sequence[Cell]], jobs: int | None) -> Iterator[Finished]:
     calls = (joblib.delayed(_identified)(work, chunk) for chunk in chunks)
     options: Any = {"return_as": "generator_unordered", "batch_size": 1}
     parallel = joblib.Parallel(n_jobs=jobs, **options)
@@ -51,7 +51,7 @@ def _by_joblib(work: Work, chunks: Iterable[Sequence[Cell]], jobs: int | None) -
             ) from error
 
 
-def _identified(work: Work, chunk: Sequence[Cell]) -> Finished:
+def _identified(work: Task, chunk: Sequence[Cell]) -> Finished:
     return chunk, compute(work, chunk)
 
 
@@ -134,7 +134,7 @@ def _unpacked(packed: bytes, chunk: Sequence[Cell]) -> list[Row]:
     return compute(cloudpickle.loads(packed), chunk)
 
 
-def _on_cluster(work: Work, chunks: Iterable[Sequence[Cell]], client: Any) -> Iterator[Finished]:
+def _on_cluster(work: Task, chunks: Iterable[Sequence[Cell]], client: Any) -> Iterator[Finished]:
     """Two chunks for each thread of the cluster are under way at any time, so that workers need not wait for us."""
     import cloudpickle
     import distributed

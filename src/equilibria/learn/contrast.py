@@ -10,23 +10,26 @@ where nothing is nudged.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.couplings import Dense
-from equilibria.equilibrators.driver import Equilibrator, Equilibrium, relax
-from equilibria.equilibrators.setting import setting
-from equilibria.learn import particles
+from equilibria.equilibrators.conditioned import Conditioned, conditioned
+from equilibria.equilibrators.driver import relax
+from equilibria.equilibrators.equilibrator import Equilibrator, Equilibrium
+from equilibria.learn import feasible
 from equilibria.learn.devices import spread
-from equilibria.network import Network, State
-from equilibria.world import Clamp, Nudge, squared_error
+from equilibria.learn.rates import relative_changes
+from equilibria.learn.rule import PyTree, Rule, Step
+from equilibria.model.network import Network, State, by_layer
+from equilibria.model.normalisable import unbounded
+from equilibria.model.world import Clamp, Cost, Nudge, squared_error
 
 Start = Literal["data", "rest", "random", "chains", "particles", "base"]
 
@@ -34,18 +37,39 @@ Start = Literal["data", "rest", "random", "chains", "particles", "base"]
 class Phase(eqx.Module):
     """One equilibrium of a recipe: what is imposed, how it is reached, and from where.
 
-    Parameters: `hold` clamps no data, the "inputs" (all data but the last layer, which is the target) or "all" data.
-    `nudge` pulls the target layer towards the data. `start` is where the phase begins: at the "data", at "rest" (the
-    mode at zero field), at "random", where the recipe's "chains" or the example's "particles" were left, or at the
-    "base" phase's end. `cost` is what the nudge weighs.
+    Args:
+        how: how it is reached.
+        hold: clamps no data, the "inputs" (all data but the last layer, which is the target) or "all" data.
+        start: where the phase begins: at the "data", at "rest" (the mode at zero field), at "random", where the recipe's
+            "chains" or the example's "particles" were left, or at the "base" phase's end.
+        nudge: pulls the target layer towards the data.
+        temperature: of the phase.
+        cost: what the nudge weighs.
+
+    >>> import equilibria as eq
+    >>> Phase(eq.Sweeps(1), hold="all").start
+    'data'
     """
 
     how: Equilibrator
-    hold: Literal["none", "inputs", "all"] = eqx.field(static=True, default="none")
-    start: Start = eqx.field(static=True, default="data")
-    nudge: Any = eqx.field(default=None, converter=lambda value: value if value is None else jnp.asarray(value, float))
-    temperature: Any = eqx.field(default=1.0, converter=lambda value: jnp.asarray(value, float))
-    cost: Callable[[Array, Array], Array] = eqx.field(static=True, default=squared_error)
+    hold: Literal["none", "inputs", "all"] = eqx.field(static=True)
+    start: Start = eqx.field(static=True)
+    nudge: Array | None
+    temperature: Array
+    cost: Cost = eqx.field(static=True)
+
+    def __init__(
+        self,
+        how: Equilibrator,
+        hold: Literal["none", "inputs", "all"] = "none",
+        start: Start = "data",
+        nudge: ArrayLike | None = None,
+        temperature: ArrayLike = 1.0,
+        cost: Cost = squared_error,
+    ):
+        self.how, self.hold, self.start, self.cost = how, hold, start, cost
+        self.nudge = None if nudge is None else jnp.asarray(nudge, float)
+        self.temperature = jnp.asarray(temperature, float)
 
     def world(self, data: Mapping[str, Array], target: str) -> list[Clamp | Nudge]:
         """What is imposed on the network when these data are shown."""
@@ -54,88 +78,124 @@ class Phase(eqx.Module):
         return clamps if self.nudge is None else [*clamps, Nudge(target, data[target], self.nudge, self.cost)]
 
 
-class Rule(eqx.Module):
-    """What training needs of a learning rule: where it begins, and what a step finds.
+def trainable(network: Network) -> Network:
+    """Which leaves learning changes: biases and couplings, not the units' own parameters.
 
-    With `watch_changes` the history gets the relative change of each coupling in a step, |dW| / |W|.
+    >>> from equilibria import Gaussian, rbm
+    >>> mask = trainable(rbm(3, 2, hidden=Gaussian(), key=0))
+    >>> mask.layers[1].unit.stiffness, mask.layers[1].bias
+    (False, True)
     """
-
-    # Not annotated: a field of the same name in a rule keeps its own place among that rule's fields.
-    watch_changes = False
-    chains = None  # type: Any
-
-    @abstractmethod
-    def begin(self, network: Network, data: Mapping[str, Array], batch_size: int, key: Array) -> dict[str, Any]:
-        """What the rule keeps from step to step."""
-
-    @abstractmethod
-    def step(
-        self,
-        network: Network,
-        data: Mapping[str, Array],
-        *,
-        memory: Mapping[str, Any] | None = None,
-        index: Array | None = None,
-        key: Array,
-    ) -> Contrast:
-        """The gradient on a batch; arguments are those of `contrast`."""
+    everything = jax.tree.map(eqx.is_inexact_array, network)
+    units = jax.tree.map(lambda _: False, [layer.unit for layer in network.layers])
+    return eqx.tree_at(lambda net: [layer.unit for layer in net.layers], everything, units)
 
 
-class Recipe(Rule):
+class NetworkRule(Rule):
+    """A rule whose parameters are a network: its data are by layer, and its units' own parameters are not learned."""
+
+    def prepared(self, parameters: Network, data: Any, probabilities: bool = False) -> State:
+        given = by_layer(parameters, data, probabilities=probabilities)
+        return {name: jnp.asarray(values) for name, values in given.items()}
+
+    def learned(self, parameters: Network) -> Network:
+        return trainable(parameters)
+
+    def broken(self, parameters: Network) -> str | None:
+        return unbounded(parameters)
+
+
+class Recipe(NetworkRule):
     """A learning rule: the contrast of a plus and a minus phase.
 
-    `base`, if there is one, runs first; `minus=None` takes the base's equilibrium itself. `chains` is how many
-    persistent chains the phases that start there have (as many as examples in a batch, by default). `random_sign` flips
-    the sign of the nudges at random from step to step. `about_means` takes the couplings' gradient about the means of
-    both ends (`centered`); `l1` and `l2` add the penalties l1 |W| + l2 W^2 / 2 on every coupling. `precision` is the type
-    in which particles are kept.
+    Args:
+        plus: the phase whose averages are raised.
+        minus: the phase whose averages are lowered; None takes the base's equilibrium itself.
+        base: a phase that runs first, from whose end others may start.
+        chains: how many persistent chains the phases that start there have; as many as examples in a batch by default.
+        random_sign: flips the sign of the nudges at random from step to step.
+        centered_gradient: takes the couplings' gradient about the means of both ends (`about_means`).
+        l1: adds the penalty l1 |W| on every coupling.
+        l2: adds the penalty l2 W^2 / 2.
+        precision: the type in which particles are kept.
+        watch_changes: puts the relative change of each coupling in a step, |dW| / |W|, into the history.
     """
 
     plus: Phase
     minus: Phase | None
-    base: Phase | None = None
-    chains: int | None = eqx.field(static=True, default=None)
-    random_sign: bool = eqx.field(static=True, default=False)
-    about_means: bool = eqx.field(static=True, default=False)
-    l1: Any = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
-    l2: Any = eqx.field(default=0.0, converter=lambda value: jnp.asarray(value, float))
-    precision: str = eqx.field(static=True, default="float32")
-    watch_changes: bool = eqx.field(static=True, default=False)
+    base: Phase | None
+    chains: int | None = eqx.field(static=True)
+    random_sign: bool = eqx.field(static=True)
+    centered_gradient: bool = eqx.field(static=True)
+    l1: Array
+    l2: Array
+    precision: str = eqx.field(static=True)
+    watch_changes: bool = eqx.field(static=True)
 
-    def __check_init__(self):
-        if self.minus is None and self.base is None:
+    def __init__(
+        self,
+        plus: Phase,
+        minus: Phase | None,
+        base: Phase | None = None,
+        *,
+        chains: int | None = None,
+        random_sign: bool = False,
+        centered_gradient: bool = False,
+        l1: ArrayLike = 0.0,
+        l2: ArrayLike = 0.0,
+        precision: str = "float32",
+        watch_changes: bool = False,
+    ):
+        if minus is None and base is None:
             check.refuse("minus", None, "a phase, or None with a base phase")
-        check.number("l1", self.l1, least=0.0)
-        check.number("l2", self.l2, least=0.0)
+        self.plus, self.minus, self.base = plus, minus, base
+        self.chains = None if chains is None else check.count("chains", chains)
+        self.random_sign, self.centered_gradient = random_sign, centered_gradient
+        self.l1, self.l2 = (
+            jnp.asarray(check.number(name, value, least=0.0), float) for name, value in (("l1", l1), ("l2", l2))
+        )
+        self.precision, self.watch_changes = precision, watch_changes
 
     @property
     def phases(self) -> list[Phase]:
         """The phases there are."""
         return [phase for phase in (self.base, self.plus, self.minus) if phase is not None]
 
-    def begin(self, network: Network, data: Mapping[str, Array], batch_size: int, key: Array) -> dict[str, Any]:
-        """What the recipe keeps from step to step: persistent chains and what carries them, or a particle for every example."""
-        particles.check_nudges(network, self.phases, target_layer(network, data), both=self.random_sign)
+    @property
+    def counts(self) -> Mapping[str, int | None]:
+        return {"chains": self.chains}
+
+    def begin(self, parameters: Network, data: State, batch_size: int, key: Array) -> dict[str, Any]:
+        """Persistent chains and what carries them, or a particle for every example."""
+        network, target = parameters, target_layer(parameters, data)
+        feasible.check_nudges(network, self.phases, target, both=self.random_sign)
         starts: set[str] = {phase.start for phase in self.phases}
-        memory: dict[str, Any] = {}
+        carry: dict[str, Any] = {}
         if "chains" in starts:
-            memory["chains"] = _drawn(network, (self.chains or batch_size,), key)
+            carry["chains"] = _drawn(network, (self.chains or batch_size,), key)
             (phase,) = (phase for phase in self.phases if phase.start == "chains")
-            memory["carried"] = phase.how.begin(setting(network, (), phase.temperature), memory["chains"])
+            carry["carried"] = phase.how.begin(conditioned(network, (), phase.temperature), carry["chains"])
         if "particles" in starts:
             examples = len(next(iter(data.values())))
-            moving = [name for name in network.names if name not in data or name == target_layer(network, data)]
-            particles.check_room(network, moving, examples, self.precision)
-            memory["particles"] = {
+            moving = [name for name in network.names if name not in data or name == target]
+            feasible.check_room(network, moving, examples, self.precision)
+            carry["particles"] = {
                 name: layer.astype(self.precision) for name, layer in _at_rest(network, (examples,), moving).items()
             }
-        return memory
+        return carry
 
-    def step(self, network, data, *, memory=None, index=None, key):
-        return contrast(network, self, data, memory=memory, index=index, key=key)
+    def shared(self, carry: dict[str, Any]) -> dict[str, Any]:
+        """Persistent chains, and no more."""
+        return {name: jax.tree.map(lambda leaf: name == "chains", part) for name, part in carry.items()}  # noqa: B023
+
+    def watched(self, parameters: Network, updates: Network) -> dict[str, Array]:
+        return {"change": relative_changes(parameters, updates)} if self.watch_changes else {}
+
+    def step(self, parameters: Network, batch: State, *, carry: Any = None, index: Any = None, key: Array) -> Step:
+        return contrast(parameters, self, batch, carry=carry, index=index, key=key)
 
 
-def target_layer(network: Network, data: Mapping[str, Array]) -> str:
+def target_layer(network: Network, data: Mapping[str, Any]) -> str:
     """The last layer that data are given for: the one a supervised recipe predicts."""
     return [name for name in network.names if name in data][-1]
 
@@ -159,27 +219,27 @@ def _at_rest(network: Network, batch: tuple[int, ...], names: list[str]) -> Stat
     return {layer.name: jnp.asarray(layer.unit.mode(jnp.zeros((*batch, layer.size))), float) for layer in layers}
 
 
-class Contrast(eqx.Module):
-    """What one step of a recipe found: the gradient to descend, the recipe's memory, and numbers worth watching."""
-
-    gradient: Network
-    memory: dict[str, Any]
-    report: dict[str, Array]
-
-
 def contrast(
     network: Network,
     recipe: Recipe,
     data: Mapping[str, Array],
     *,
-    memory: Mapping[str, Any] | None = None,
+    carry: Mapping[str, Any] | None = None,
     index: Array | None = None,
     key: Array,
-) -> Contrast:
+) -> Step:
     """The contrast of a recipe on a batch of data.
 
-    Parameters: `data` is by layer, (batch, size); `memory` is what `recipe.begin` or the last contrast returned;
-    `index` says which examples these are, for particles.
+    Args:
+        network: what learns.
+        recipe: the phases to contrast.
+        data: by layer, (batch, size).
+        carry: what `recipe.begin` or the last contrast returned.
+        index: which examples these are, for particles.
+        key: a random key.
+
+    Returns:
+        The gradient to descend, what the recipe carries on, and numbers worth watching.
 
     >>> import equilibria as eq
     >>> net = eq.rbm(6, 3, key=0)
@@ -187,78 +247,113 @@ def contrast(
     >>> found.gradient.couplings[0].weights.shape
     (6, 3)
     """
-    return _contrast(network, recipe, dict(data), dict(memory or {}), index, key)
+    return _contrast(network, recipe, dict(data), dict(carry or {}), index, key)
+
+
+class _Reached(NamedTuple):
+    """A phase that has come to rest, and how its free energy depends on the network."""
+
+    phase: Phase
+    end: Equilibrium | None  # None where no step was needed
+    state: State
+    system: Conditioned
+    pull_back: Callable[[Conditioned], tuple[Network]]  # from a gradient in the system to one in the network
+
+    def averaged(self) -> tuple[Array, Network]:
+        """The mean free energy, and its gradient: the average of dE/dtheta."""
+
+        def free_energy(system: Conditioned) -> Array:
+            return jnp.mean(self.phase.how.free_energy(system, self.state))
+
+        value, slope = eqx.filter_value_and_grad(free_energy)(self.system)
+        return value, self.pull_back(slope)[0]
 
 
 @eqx.filter_jit
 def _contrast(
-    network: Network, recipe: Recipe, data: dict[str, Array], memory: dict[str, Any], index: Array | None, key: Array
-) -> Contrast:
-    batch = (len(next(iter(data.values()))),)
-    target = target_layer(network, data)
-    keys = iter(jax.random.split(key, 8))
-    sign = jnp.where(recipe.random_sign & jax.random.bernoulli(next(keys)), -1.0, 1.0)
+    network: Network, recipe: Recipe, data: dict[str, Array], carry: dict[str, Any], index: Array | None, key: Array
+) -> Step:
+    shown = _Shown(network, data, carry, index, key)
+    sign = jnp.where(recipe.random_sign & jax.random.bernoulli(next(shown.keys)), -1.0, 1.0)
+    ends: dict[str, _Reached] = {}
+    for name, phase in (("base", recipe.base), ("plus", recipe.plus), ("minus", recipe.minus)):
+        if phase is not None:
+            ends[name] = shown.reached(phase, sign, ends["base"].state if "base" in ends else {})
+    plus, minus = ends["plus"], ends["minus" if "minus" in ends else "base"]
+    nudges = [jnp.zeros(()) if end.phase.nudge is None else end.phase.nudge for end in (plus, minus)]
+    distance = jnp.ones(()) if plus.phase.nudge is None else nudges[0] - nudges[1]
+    (high, pushed), (low, pulled) = plus.averaged(), minus.averaged()
+    gradient = difference(pushed, pulled, distance)
+    if recipe.centered_gradient:
+        gradient = about_means(gradient, jax.tree.map(lambda first, second: -(first + second) / 2, pushed, pulled))
+    report = {"contrast": (high - low) / distance, **_unsettled(ends)}
+    if minus.end is not None:
+        report |= minus.end.info
+    if recipe.base is not None:
+        report |= errors(recipe.plus.cost, ends["base"].state[shown.target], data[shown.target])
+    return Step(_penalised(gradient, network, recipe), shown.carried(ends), report)
 
-    def beginning(phase: Phase, base: State) -> State:
-        drawn = _drawn(network, batch, next(keys)) if phase.start in ("random", "data") else {}
-        rest = _at_rest(network, batch, [name for name in network.names if name not in drawn])
-        stored = memory.get("particles", {})
+
+class _Shown:
+    """A batch shown to a network, and where its phases begin."""
+
+    def __init__(self, network: Network, data: State, carry: dict[str, Any], index: Array | None, key: Array):
+        self.network, self.data, self.carry, self.index = network, data, carry, index
+        self.batch, self.target = (len(next(iter(data.values()))),), target_layer(network, data)
+        self.keys: Iterator[Array] = iter(jax.random.split(key, 8))
+
+    def beginning(self, phase: Phase, base: State) -> State:
+        drawn = _drawn(self.network, self.batch, next(self.keys)) if phase.start in ("random", "data") else {}
+        rest = _at_rest(self.network, self.batch, [name for name in self.network.names if name not in drawn])
+        stored = self.carry.get("particles", {})
         sources: dict[str, Any] = {
-            "data": data,
+            "data": self.data,
             "rest": {},
             "random": {},
-            "chains": memory.get("chains"),
-            "particles": {name: jnp.asarray(layer[index], float) for name, layer in stored.items()},
+            "chains": self.carry.get("chains"),
+            "particles": {name: jnp.asarray(layer[self.index], float) for name, layer in stored.items()},
             "base": base,
         }
         return {**rest, **drawn, **sources[phase.start]}
 
-    def reach(phase: Phase, base: State) -> tuple[Phase, Equilibrium]:
+    def reached(self, phase: Phase, sign: Array, base: State) -> _Reached:
+        """A phase come to rest; the conditioned network is made once, for the relaxation and for the gradient."""
         if phase.nudge is not None:
             phase = eqx.tree_at(lambda here: here.nudge, phase, sign * phase.nudge)
-        surroundings = setting(network, phase.world(data, target), phase.temperature)
-        start = spread(surroundings.imposed(beginning(phase, base)))
-        if surroundings.independent and phase.how.averages:
-            return phase, Equilibrium(start, jnp.zeros((), int), None, None, None)
-        carried = memory.get("carried") if phase.start == "chains" else None
-        return phase, relax(phase.how, surroundings, start, next(keys), carried)
 
-    ends: dict[str, tuple[Phase, Equilibrium]] = {}
-    if recipe.base is not None:
-        ends["base"] = reach(recipe.base, {})
-    base = ends["base"][1].state if "base" in ends else {}
-    ends["plus"] = reach(recipe.plus, base)
-    if recipe.minus is not None:
-        ends["minus"] = reach(recipe.minus, base)
-    plus, minus = ends["plus"], ends["minus" if "minus" in ends else "base"]
+        def condition(network: Network) -> Conditioned:
+            return conditioned(network, phase.world(self.data, self.target), phase.temperature)
 
-    def averaged(parameters: Network, phase: Phase, end: Equilibrium) -> Array:
-        surroundings = setting(parameters, phase.world(data, target), phase.temperature)
-        return jnp.mean(phase.how.free_energy(surroundings, end.state))
+        system, pull_back = eqx.filter_vjp(condition, self.network)
+        start = spread(system.imposed(self.beginning(phase, base)))
+        if not phase.how.needs_state(system):
+            return _Reached(phase, None, start, system, pull_back)
+        carried = self.carry.get("carried") if phase.start == "chains" else None
+        end = relax(phase.how, system, start, next(self.keys), carried)
+        return _Reached(phase, end, end.state, system, pull_back)
 
-    (high, pushed), (low, pulled) = (eqx.filter_value_and_grad(averaged)(network, *end) for end in (plus, minus))
-    nudges = [0.0 if phase.nudge is None else phase.nudge for phase, _ in (plus, minus)]
-    distance = 1.0 if plus[0].nudge is None else nudges[0] - nudges[1]
-    gradient = jax.tree.map(lambda first, second: (first - second) / distance, pushed, pulled)
-    if recipe.about_means:
-        gradient = centered(gradient, jax.tree.map(lambda first, second: -(first + second) / 2, pushed, pulled))
-    for phase, end in ends.values():
-        if phase.start == "chains":
-            memory["chains"], memory["carried"] = end.state, end.memory
-        if phase.start == "particles":
-            stored = memory["particles"]
-            memory["particles"] = {
-                name: stored[name].at[index].set(end.state[name].astype(stored[name].dtype)) for name in stored
-            }
-    report = {"contrast": (high - low) / distance, **_unsettled(ends)}
-    if minus[1].memory is not None:
-        report |= minus[0].how.watched(minus[1].memory)
-    if recipe.base is not None:
-        report |= errors(recipe.plus.cost, base[target], data[target])
-    return Contrast(_penalised(gradient, network, recipe), memory, report)
+    def carried(self, ends: Mapping[str, _Reached]) -> dict[str, Any]:
+        """What the next step goes on from."""
+        carry = dict(self.carry)
+        for reached in ends.values():
+            if reached.phase.start == "chains":
+                kept = carry["carried"] if reached.end is None else reached.end.carry
+                carry["chains"], carry["carried"] = reached.state, kept
+            if reached.phase.start == "particles":
+                stored = carry["particles"]
+                carry["particles"] = {
+                    name: stored[name].at[self.index].set(reached.state[name].astype(stored[name].dtype))
+                    for name in stored
+                }
+        return carry
 
 
-def centered(gradient: Network, means: Network) -> Network:
+def difference(high: PyTree, low: PyTree, distance: Array) -> PyTree:
+    """What two phases differ by, over the difference of their nudges: the contrast of every rule."""
+    return jax.tree.map(lambda first, second: (first - second) / distance, high, low)
+
+
+def about_means(gradient: Network, means: Network) -> Network:
     r"""The gradient of the couplings about the means $\mu$ of both ends, and of the biases with them held there.
 
     $$ \Delta W = \langle (s_a - \mu_a)(s_b - \mu_b)^T \rangle_{\text{plus}} - \langle \cdot \rangle_{\text{minus}}, \qquad
@@ -266,28 +361,22 @@ def centered(gradient: Network, means: Network) -> Network:
 
     (Cho, Raiko and Ilin 2013; Montavon and Müller 2012.) It is linear in the plain `gradient`, points downhill as well,
     and does not change when the two values of a neuron exchange their names; `means` holds the means as its biases.
-    Couplings other than `Dense` keep their gradient.
+    Couplings that do not say how (`Coupling.about`) keep their gradient.
 
     >>> import equilibria as eq
     >>> gradient = eq.rbm(2, 1, key=0)
-    >>> jnp.array_equal(centered(gradient, gradient).couplings[0].weights, gradient.couplings[0].weights)  # means of zero
+    >>> jnp.array_equal(about_means(gradient, gradient).couplings[0].weights, gradient.couplings[0].weights)
     Array(True, dtype=bool)
     """
     slopes = {layer.name: layer.bias for layer in gradient.layers}
     offsets = {layer.name: layer.bias for layer in means.layers}
     biases, couplings = dict(slopes), []
     for coupling in gradient.couplings:
-        if isinstance(coupling, Dense):
-            first, second = coupling.ends
-            about = jnp.outer(offsets[first], slopes[second]) + jnp.outer(slopes[first], offsets[second])
-            if coupling.lateral:  # each pair is there twice, and no neuron with itself
-                about = (about - jnp.diag(jnp.diagonal(about))) / 2
-            weights = coupling.weights - about
-            biases[first] -= weights @ offsets[second]
-            if not coupling.lateral:
-                biases[second] -= offsets[first] @ weights
-            coupling = eqx.tree_at(lambda here: here.weights, coupling, weights)
-        couplings.append(coupling)
+        first, second = coupling.ends
+        centred, shifts = coupling.about((offsets[first], offsets[second]), (slopes[first], slopes[second]))
+        biases[first] += shifts[0]
+        biases[second] += shifts[1]
+        couplings.append(centred)
     gradient = eqx.tree_at(lambda net: net.couplings, gradient, tuple(couplings))
     return eqx.tree_at(
         lambda net: [layer.bias for layer in net.layers], gradient, [biases[name] for name in gradient.names]
@@ -304,14 +393,13 @@ def _penalised(gradient: Network, network: Network, recipe: Recipe) -> Network:
     return eqx.tree_at(lambda net: net.couplings, gradient, couplings)
 
 
-def _unsettled(ends: Mapping[str, tuple[Phase, Equilibrium]]) -> dict[str, Array]:
+def _unsettled(ends: Mapping[str, _Reached]) -> dict[str, Array]:
     """The fraction of examples that did not come to rest in each phase that had a tolerance."""
-    return {
-        f"unconverged_{name}": jnp.mean(~end.converged) for name, (_, end) in ends.items() if end.converged is not None
-    }
+    settled = {name: reached.end.converged for name, reached in ends.items() if reached.end is not None}
+    return {f"unconverged_{name}": jnp.mean(~rested) for name, rested in settled.items() if rested is not None}
 
 
-def errors(cost: Callable[[Array, Array], Array], prediction: Array, target: Array) -> dict[str, Array]:
+def errors(cost: Cost, prediction: Array, target: Array) -> dict[str, Array]:
     """The cost of a prediction, and how often its largest component is the wrong one."""
     wrong = jnp.argmax(prediction, axis=-1) != jnp.argmax(target, axis=-1)
     return {"cost": jnp.mean(cost(prediction, target)), "error": jnp.mean(wrong)}

@@ -7,7 +7,7 @@ over devices. So the numbers are those of one device up to the order of floating
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -56,16 +56,12 @@ class Devices:
         """A block in which `spread` and `arranged` know these devices."""
         return contextlib.nullcontext() if self.mesh is None else jax.set_mesh(self.mesh)
 
-    def place(self, tree: Tree) -> Tree:
-        """The arrays of a tree on the devices: persistent chains shared out, all else everywhere."""
+    def place(self, tree: Tree, shared: Any = None) -> Tree:
+        """The arrays of a tree on the devices: leaves that `shared` marks shared out, all else everywhere."""
         mesh = self.mesh
         if mesh is None:
             return tree
-        arrays, rest = eqx.partition(tree, eqx.is_array)
-        placed = jax.tree_util.tree_map_with_path(
-            lambda path, leaf: _put(leaf, NamedSharding(mesh, _place_of(path))), arrays
-        )
-        return eqx.combine(placed, rest)
+        return _each(lambda leaf, where: _put(leaf, NamedSharding(mesh, where)), tree, shared)
 
     def gathered(self, tree: Tree) -> Tree:
         """The arrays of a tree as one device has them."""
@@ -84,26 +80,27 @@ def spread(tree: Tree) -> Tree:
     if _AXIS not in mesh.axis_names:
         return tree
 
-    def share(leaf):
+    def share(leaf: Any) -> Any:
         divisible = jnp.ndim(leaf) > 1 and leaf.shape[0] % mesh.size == 0
         return jax.lax.with_sharding_constraint(leaf, _SHARED) if divisible else leaf
 
     return jax.tree.map(share, tree)
 
 
-def arranged(tree: Tree) -> Tree:
+def arranged(tree: Tree, shared: Any = None) -> Tree:
     """Inside compiled code, the arrays of a tree where `place` puts them, so that the next step finds them there."""
     if _AXIS not in jax.sharding.get_abstract_mesh().axis_names:
         return tree
+    return _each(jax.lax.with_sharding_constraint, tree, shared)
+
+
+def _each(move: Callable[[Any, PartitionSpec], Any], tree: Tree, shared: Any) -> Tree:
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    held = jax.tree_util.tree_map_with_path(
-        lambda path, leaf: jax.lax.with_sharding_constraint(leaf, _place_of(path)), arrays
+    marks = jax.tree.map(lambda leaf: False, tree) if shared is None else shared
+    moved = jax.tree.map(
+        lambda mark, leaf: leaf if leaf is None else move(leaf, _SHARED if mark else _WHOLE), marks, arrays
     )
-    return eqx.combine(held, rest)
-
-
-def _place_of(path: Sequence[Any]) -> PartitionSpec:
-    return _SHARED if "memory['chains']" in jax.tree_util.keystr(tuple(path)) else _WHOLE
+    return eqx.combine(moved, rest)
 
 
 def _put(leaf: jax.Array | np.ndarray, where: NamedSharding) -> jax.Array:

@@ -1,4 +1,4 @@
-r"""How fast each coupling learns, and where learning starts: rates by coupling, equal relative changes, spectral scaling.
+r"""How fast each coupling learns, and that all change by the same fraction of themselves (a trust ratio, as in LARS).
 
 Scellier and Bengio (section 5.2) choose a rate for every coupling so that $\|\Delta W_k\| / \|W_k\|$ is about the same for all.
 """
@@ -11,13 +11,11 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array
 
 from equilibria import check
-from equilibria.couplings import Dense
-from equilibria.network import Network
+from equilibria.model.network import Network
 
 
 def scale_by_coupling(factors: Sequence[float]) -> optax.GradientTransformation:
@@ -40,40 +38,40 @@ def scale_by_coupling(factors: Sequence[float]) -> optax.GradientTransformation:
     return optax.GradientTransformation(lambda parameters: optax.EmptyState(), update)
 
 
-class Equalised(NamedTuple):
-    """What `equalised` keeps: how often it was called, and a running mean of the norm of each coupling's gradient."""
+class TrustRatio(NamedTuple):
+    """What `trust_ratio` keeps: how often it was called, and a running mean of the norm of each coupling's gradient."""
 
     calls: Array
     norms: Array
 
 
-def equalised(change: float = 1e-3, *, memory: float = 0.99) -> optax.GradientTransformation:
+def trust_ratio(change: float = 1e-3, *, decay: float = 0.99) -> optax.GradientTransformation:
     r"""Gradient descent in which every coupling changes by the same fraction of itself, on average.
 
     $$ \Delta W_k = - \text{change} \cdot \|W_k\| \, g_k / \overline{\|g_k\|} $$
 
-    with the mean taken over about 1 / (1 - `memory`) steps: the automatic choice of the rates that the paper makes by hand.
+    with the mean taken over about 1 / (1 - `decay`) steps: the automatic choice of the rates that the paper makes by hand.
     A layer's bias learns at the rate of the coupling into it. As learning ends, the gradient gets smaller and this does not:
-    let `change` fall with an optax schedule, `optax.chain(equalised(1.0), optax.scale_by_schedule(schedule))`.
+    let `change` fall with an optax schedule, `optax.chain(trust_ratio(1.0), optax.scale_by_schedule(schedule))`.
 
     >>> import equilibria as eq
-    >>> net, transform = eq.layered((4, 3, 2), key=0), equalised(1e-3)
+    >>> net, transform = eq.layered((4, 3, 2), key=0), trust_ratio(1e-3)
     >>> updates, _ = transform.update(net, transform.init(net), net)
     >>> relative_changes(net, updates).round(6)
     Array([0.001, 0.001], dtype=float32)
     """
     check.number("change", change, above=0.0)
-    check.number("memory", memory, least=0.0, most=0.9999)
+    check.number("decay", decay, least=0.0, most=0.9999)
 
     def init(parameters):
-        return Equalised(jnp.zeros((), int), jnp.zeros(len(parameters.couplings)))
+        return TrustRatio(jnp.zeros((), int), jnp.zeros(len(parameters.couplings)))
 
     def update(updates, state, parameters):
         calls = state.calls + 1
-        norms = memory * state.norms + (1 - memory) * coupling_norms(updates)
-        typical = norms / (1 - memory**calls)
+        norms = decay * state.norms + (1 - decay) * coupling_norms(updates)
+        typical = norms / (1 - decay**calls)
         rates = -change * coupling_norms(parameters) / jnp.maximum(typical, jnp.finfo(jnp.float32).tiny)
-        return by_coupling(updates, rates), Equalised(calls, norms)
+        return by_coupling(updates, rates), TrustRatio(calls, norms)
 
     return optax.GradientTransformation(init, update)
 
@@ -112,33 +110,3 @@ def relative_changes(parameters: Network, updates: Network) -> Array:
     Array([0.5, 0.5], dtype=float32)
     """
     return coupling_norms(updates) / jnp.maximum(coupling_norms(parameters), jnp.finfo(jnp.float32).tiny)
-
-
-def spectrally_scaled(network: Network, norms: float | Sequence[float] = 1.0) -> Network:
-    r"""The network with each dense coupling scaled to this largest singular value, one for all or one for each.
-
-    Where it starts decides whether a network learns. With clipped units the free energy $\frac12 s^2 - \frac12 s^T J s$ has one
-    minimum while the largest eigenvalue of J is below one, and the chain of couplings with singular values $\sigma$ has at
-    most $2\sigma$; beyond, hidden units sit at 0 or 1 in one of many minima, as spins below their critical temperature do, and
-    neither a nudge nor its gradient gets through. Glorot's weights have $\sigma \approx 2$ between layers of equal size.
-
-    >>> import equilibria as eq
-    >>> net = spectrally_scaled(eq.layered((50, 40, 10), key=0), [1.5, 0.5])
-    >>> [round(float(np.linalg.norm(coupling.weights, 2)), 3) for coupling in net.couplings]
-    [1.5, 0.5]
-    """
-    wanted = list(np.broadcast_to(norms, len(network.couplings)) if np.ndim(norms) == 0 else np.asarray(norms))
-    if len(wanted) != len(network.couplings):
-        check.refuse("norms", f"{len(wanted)} numbers", f"one, or one for each of {len(network.couplings)} couplings")
-    couplings = [
-        _scaled(coupling, float(check.number("norms", norm, least=0.0)))
-        for coupling, norm in zip(network.couplings, wanted, strict=True)
-    ]
-    return Network(network.layers, couplings)
-
-
-def _scaled(coupling, norm: float):
-    if not isinstance(coupling, Dense):
-        check.refuse("network", f"a {type(coupling).__name__} coupling", "Dense couplings")
-    largest = float(np.linalg.norm(np.asarray(coupling.weights), 2))
-    return coupling if largest == 0 else Dense(coupling.ends, coupling.weights * (norm / largest))

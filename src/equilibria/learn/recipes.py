@@ -8,28 +8,30 @@ from typing import Literal
 from jax import Array
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrator
+from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.exact import Exact
-from equilibria.equilibrators.message import MeanField
+from equilibria.equilibrators.mean_field import MeanField
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.equilibrators.temper import Tempered
 from equilibria.learn.contrast import Phase, Recipe, Start
-from equilibria.world import squared_error
+from equilibria.model.world import squared_error
 
 
-def cd(steps: int, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
+def cd(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """Contrastive divergence: the free phase starts at the data and runs for `steps` sweeps.
 
-    As in every recipe of the likelihood, `centered` takes the couplings' gradient about the means of both ends, and
+    As in every recipe of the likelihood, `centered_gradient` takes the couplings' gradient about the means of both ends, and
     `l1` and `l2` penalise the couplings by l1 |W| + l2 W^2 / 2.
 
     >>> cd(steps=1).minus.start
     'data'
     """
-    return _likelihood(Sweeps(steps), "data", centered=centered, l1=l1, l2=l2)
+    return _likelihood(Sweeps(steps), "data", centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
-def pcd(steps: int, chains: int | None = None, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
+def pcd(
+    steps: int, chains: int | None = None, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0
+) -> Recipe:
     """Persistent contrastive divergence: the free phase goes on from where it was.
 
     `chains` is how many persistent chains there are, as many as examples in a batch by default.
@@ -37,16 +39,16 @@ def pcd(steps: int, chains: int | None = None, *, centered: bool = True, l1: flo
     >>> pcd(steps=10).minus.start
     'chains'
     """
-    return _likelihood(Sweeps(steps), "chains", chains, centered=centered, l1=l1, l2=l2)
+    return _likelihood(Sweeps(steps), "chains", chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
-def rdm(steps: int, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
+def rdm(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """The free phase starts at random every time (Decelle, Furtlehner and Seoane's "Rdm").
 
     >>> rdm(steps=10).minus.start
     'random'
     """
-    return _likelihood(Sweeps(steps), "random", centered=centered, l1=l1, l2=l2)
+    return _likelihood(Sweeps(steps), "random", centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
 def tempered(
@@ -56,7 +58,7 @@ def tempered(
     rungs: int = 8,
     hottest: float = 10.0,
     adapt: float = 1.0,
-    centered: bool = True,
+    centered_gradient: bool = True,
     l1: float = 0.0,
     l2: float = 0.0,
 ) -> Recipe:
@@ -66,18 +68,18 @@ def tempered(
     5
     """
     how = Tempered(steps, rungs=rungs, hottest=hottest, adapt=adapt)
-    return _likelihood(how, "chains", chains, centered=centered, l1=l1, l2=l2)
+    return _likelihood(how, "chains", chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
 def mean_field(
-    steps: int = 20, chains: int | None = None, *, centered: bool = True, l1: float = 0.0, l2: float = 0.0
+    steps: int = 20, chains: int | None = None, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0
 ) -> Recipe:
     """Naive mean field: the free phase is `steps` rounds of the means' equations, going on from where they were.
 
     >>> mean_field().minus.how.order
     1
     """
-    return _expansion(1, steps, chains, centered=centered, l1=l1, l2=l2)
+    return _expansion(1, steps, chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
 def tap(
@@ -85,7 +87,7 @@ def tap(
     steps: int = 20,
     chains: int | None = None,
     *,
-    centered: bool = True,
+    centered_gradient: bool = True,
     l1: float = 0.0,
     l2: float = 0.0,
 ) -> Recipe:
@@ -95,10 +97,10 @@ def tap(
     3
     """
     check.choice("order", order, (2, 3))
-    return _expansion(order, steps, chains, centered=centered, l1=l1, l2=l2)
+    return _expansion(order, steps, chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
-def exact(*, centered: bool = False, l1: float = 0.0, l2: float = 0.0) -> Recipe:
+def exact(*, centered_gradient: bool = False, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """The exact gradient of the log-likelihood, by enumeration; for small networks.
 
     Not centered unless asked: by itself it is the gradient, and `contrast` reports the likelihood itself.
@@ -106,7 +108,7 @@ def exact(*, centered: bool = False, l1: float = 0.0, l2: float = 0.0) -> Recipe
     >>> exact().plus.hold
     'all'
     """
-    return _likelihood(Exact(), "data", centered=centered, l1=l1, l2=l2)
+    return _likelihood(Exact(), "data", centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
 def _expansion(order, steps, chains, **options) -> Recipe:
@@ -114,13 +116,10 @@ def _expansion(order, steps, chains, **options) -> Recipe:
     return _likelihood(MeanField(steps, order=order, tolerance=None), "chains", chains, **options)
 
 
-def _likelihood(how: Equilibrator, start: Start, chains: int | None = None, *, centered, l1, l2) -> Recipe:
+def _likelihood(how: Equilibrator, start: Start, chains: int | None = None, *, centered_gradient, l1, l2) -> Recipe:
     chains = None if chains is None else check.count("chains", chains)
-    plus, minus = (
-        Phase(how if isinstance(how, (Exact, MeanField)) else Sweeps(how.steps), hold="all"),
-        Phase(how, start=start),
-    )
-    return Recipe(plus, minus, chains=chains, about_means=centered, l1=l1, l2=l2)
+    plus, minus = Phase(how.clamped(), hold="all"), Phase(how, start=start)
+    return Recipe(plus, minus, chains=chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
 def equilibrium_propagation(
@@ -128,7 +127,7 @@ def equilibrium_propagation(
     *,
     free: Equilibrator | None = None,
     nudged: Equilibrator | None = None,
-    centered: bool = True,
+    symmetric: bool = True,
     random_sign: bool = False,
     particles: bool | str = False,
     cost: Callable[[Array, Array], Array] = squared_error,
@@ -136,7 +135,7 @@ def equilibrium_propagation(
 ) -> Recipe:
     """Equilibrium propagation (Scellier and Bengio, equation 11): the output nudged, against the output free.
 
-    Parameters: `nudge` is their xi; `centered` contrasts +nudge with -nudge instead of with the free phase, which cancels
+    Parameters: `nudge` is their xi; `symmetric` contrasts +nudge with -nudge instead of with the free phase, which cancels
     the first-order error; `random_sign` flips the sign at random instead, as in the paper. `free` and `nudged` say how each
     phase comes to rest: block descent of 20 and 6 sweeps by default. `particles` starts each example where it was left;
     "float16" keeps them in half precision. `cost` is what the output is nudged to lower: `squared_error` or any other, such as
@@ -148,10 +147,10 @@ def equilibrium_propagation(
     check.number("nudge", nudge)
     if nudge == 0:
         check.refuse("nudge", nudge, "a number other than zero")
-    nudged = nudged or Sweeps(6, mood="mode")
+    nudged = nudged or Sweeps(6, update="mode")
     return Recipe(
         plus=Phase(nudged, hold="inputs", start="base", nudge=nudge, cost=cost),
-        minus=Phase(nudged, hold="inputs", start="base", nudge=-nudge, cost=cost) if centered else None,
+        minus=Phase(nudged, hold="inputs", start="base", nudge=-nudge, cost=cost) if symmetric else None,
         base=_free(free, particles),
         random_sign=random_sign,
         precision=_precision(particles),
@@ -167,7 +166,7 @@ def contrastive_hebbian(
     >>> contrastive_hebbian().plus.hold
     'all'
     """
-    clamped = clamped or Sweeps(20, mood="mode")
+    clamped = clamped or Sweeps(20, update="mode")
     plus = Phase(clamped, hold="all", start="base")
     return Recipe(plus, minus=None, base=_free(free, particles), precision=_precision(particles))
 
@@ -178,4 +177,4 @@ def _precision(particles: bool | str) -> str:
 
 
 def _free(free: Equilibrator | None, particles: bool | str) -> Phase:
-    return Phase(free or Sweeps(20, mood="mode"), hold="inputs", start="particles" if particles else "rest")
+    return Phase(free or Sweeps(20, update="mode"), hold="inputs", start="particles" if particles else "rest")

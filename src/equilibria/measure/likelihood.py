@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -20,38 +20,22 @@ from jax.typing import ArrayLike
 from equilibria import check
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.cavity import Cavity
+from equilibria.equilibrators.conditioned import conditioned
 from equilibria.equilibrators.driver import equilibrate
-from equilibria.equilibrators.message import MeanField
-from equilibria.equilibrators.setting import setting
-from equilibria.equilibrators.sweep import Sweeps
-from equilibria.measure import annealing
-from equilibria.network import Network, State, without
+from equilibria.equilibrators.equilibrator import Equilibrator
+from equilibria.equilibrators.mean_field import MeanField
+from equilibria.measure import ais
+from equilibria.measure.estimate import Estimate
+from equilibria.model.network import Network, State, by_layer, without
+from equilibria.model.normalisable import precision, unbounded
+from equilibria.model.transforms import site_biases
+from equilibria.model.world import Clamp
 from equilibria.random import as_key
-from equilibria.stability import precision, unbounded
-from equilibria.units import Binary, Gaussian, OneHot
-from equilibria.world import Clamp
 
 Method = Literal["exact", "ais", "bethe"]
 
 MOST_STATES = 2**25
 _ROWS = 512  # examples that are looked at together
-
-
-class Estimate(NamedTuple):
-    """A number with how far to trust it.
-
-    `error` is one standard error, NaN where there is no telling; `bracket` holds values that are low and high on average
-    (annealing up and down); `effective` is the effective number of chains (Kish); `note` says what went wrong, if anything.
-    """
-
-    value: float
-    error: float = 0.0
-    bracket: tuple[float, float] | None = None
-    effective: float | None = None
-    note: str = ""
-
-    def __float__(self) -> float:
-        return self.value
 
 
 def log_partition(
@@ -99,8 +83,8 @@ def log_partition(
     if key is None:
         check.refuse("key", None, "a JAX random key: annealing draws random numbers")
     check.count("chains", chains), check.count("steps", steps), check.count("burn_in", burn_in)
-    biases = _base(network, {} if data is None else _by_layer(network, data))
-    return _annealed(network, temperature, biases, chains, steps, burn_in if reverse else None, as_key(key))
+    biases = site_biases(network, {} if data is None else by_layer(network, data))
+    return ais.log_partition(network, temperature, biases, chains, steps, burn_in if reverse else None, as_key(key))
 
 
 def log_likelihood(
@@ -122,9 +106,9 @@ def log_likelihood(
     >>> round(float(log_likelihood(machine, np.ones((3, 4))).value / np.log(2)), 4)
     -4.0
     """
-    by_layer = _by_layer(network, data)
-    log_z = log_partition(network, method, temperature=temperature, **{"data": by_layer, **options})
-    value = float(np.mean(unnormalised(network, by_layer, temperature))) - log_z.value
+    given = by_layer(network, data)
+    log_z = log_partition(network, method, temperature=temperature, **{"data": given, **options})
+    value = float(np.mean(unnormalised(network, given, temperature))) - log_z.value
     bracket = None
     if log_z.bracket is not None:
         low, high = log_z.bracket
@@ -145,15 +129,15 @@ def pseudo_likelihood(
     >>> round(pseudo_likelihood(eq.rbm(4, 2, scale=0.0, key=0), np.ones((3, 4))), 4)
     -2.7726
     """
-    by_layer = _by_layer(network, data)
-    if list(by_layer) != [network.names[0]]:
-        check.refuse("data", f"data for {list(by_layer)}", f"data for {network.names[0]!r} alone")
-    levels, unit = network.layers[0].unit.levels, network.layers[0].unit
-    if levels is None or len(levels) != 2 or isinstance(unit, OneHot):
+    given = by_layer(network, data)
+    if list(given) != [network.names[0]]:
+        check.refuse("data", f"data for {list(given)}", f"data for {network.names[0]!r} alone")
+    unit = network.layers[0].unit
+    if not unit.two_valued:
         check.refuse("network", f"{type(unit).__name__} units in {network.names[0]!r}", "Spin or Binary units there")
-    if not _summable(network, by_layer):
+    if not _summable(network, given):
         check.refuse("network", "hidden layers coupled to one another", "hidden layers that can be summed out")
-    rows = np.asarray(by_layer[network.names[0]])
+    rows = np.asarray(given[network.names[0]])
     total = sum(
         float(jnp.sum(_conditionals(network, jnp.asarray(part, float), jnp.asarray(temperature, float))))
         for part in np.array_split(rows, -(-len(rows) // _ROWS))
@@ -166,8 +150,7 @@ def _conditionals(network: Network, rows: Array, temperature: Array) -> Array:
     """The sum over neurons of ln p(v_i | all others), for each row."""
     name = network.names[0]
     hidden = [other for other in network.names if other != name]
-    low, high = min(network.layers[0].unit.levels), max(network.layers[0].unit.levels)
-
+    low, high = network.layers[0].unit.range
     rest = without(network, hidden)
     units = {other: network.layer(other).unit.heated(temperature) for other in hidden}
     fields = {other: network.field({name: rows}, other) for other in hidden}
@@ -220,7 +203,7 @@ def _summed_out(network: Network, data: State, temperature: Array) -> Array:
 @eqx.filter_jit
 def _enumerated_out(network: Network, data: State, temperature: Array) -> Array:
     clamps = [Clamp(name, values) for name, values in data.items()]
-    return exact.log_partition_function(setting(network, clamps, temperature))
+    return exact.log_partition_function(conditioned(network, clamps, temperature))
 
 
 def label_probabilities(
@@ -240,37 +223,25 @@ def label_probabilities(
     """
     name = network.names[-1] if layer is None else layer
     labels = network.layer(name)
-    if not isinstance(labels.unit, OneHot | Binary | Gaussian):
-        check.refuse(
-            "layer", f"{type(labels.unit).__name__} units in {name!r}", "OneHot, Binary or Gaussian class units"
-        )
-    by_layer = _by_layer(network, data)
-    examples = len(next(iter(by_layer.values())))
+    classes = np.eye(labels.size, dtype=np.float32)
+    try:
+        labels.unit.check("layer", classes)
+    except ValueError:
+        kind = f"{type(labels.unit).__name__} units in {name!r}"
+        check.refuse("layer", kind, "class units that can be 0 and 1, such as OneHot, Binary or Gaussian")
+    given = by_layer(network, data)
+    examples = len(np.asarray(next(iter(given.values()))))
     logs = [
-        unnormalised(network, {**by_layer, name: np.broadcast_to(row, (examples, labels.size))}, temperature)
-        for row in np.eye(labels.size, dtype=np.float32)
+        unnormalised(network, {**given, name: np.broadcast_to(row, (examples, labels.size))}, temperature)
+        for row in classes
     ]
     return np.asarray(jax.nn.softmax(jnp.stack(logs, axis=1), axis=1))
 
 
-def _by_layer(
-    network: Network, data: Mapping[str, ArrayLike] | ArrayLike, between: bool = False
-) -> dict[str, np.ndarray]:
-    """Checked data by layer."""
-    given = dict(data) if isinstance(data, Mapping) else {network.names[0]: data}
-    if not given:
-        check.refuse("data", "no arrays", "at least one layer's data")
-    for name, values in given.items():
-        network.check_values(f"data[{name!r}]", name, values, between=between)
-        if np.ndim(values) != 2 or len(np.asarray(values)) == 0:
-            check.refuse(f"data[{name!r}]", f"shape {np.shape(values)}", "shape (examples, size), not empty")
-    return {name: np.asarray(values) for name, values in given.items()}
-
-
 def _exact(network: Network, temperature: float) -> float:
-    if all(isinstance(layer.unit, Gaussian) for layer in network.layers):
+    if all(layer.unit.normal_stiffness is not None for layer in network.layers):
         return _gaussian(network, temperature)
-    return float(_enumerated(setting(network, (), temperature)))
+    return float(_enumerated(conditioned(network, (), temperature)))
 
 
 _enumerated = eqx.filter_jit(lambda whole: exact.log_partition_function(whole, MOST_STATES))
@@ -284,18 +255,13 @@ def _gaussian(network: Network, temperature: float) -> float:
 
 def _bethe(network: Network, temperature: float, chains: int, key: Array | int | None) -> Estimate:
     """The best of several starts: the mode with the lowest free energy."""
-    whole = setting(network, (), temperature)
-    labels = any(isinstance(layer.unit, OneHot) for layer in network.layers)
-    two_valued = all(len(layer.unit.levels or ()) == 2 for layer in network.layers) and not labels
+    joint = any(layer.unit.joint for layer in network.layers)
+    two_valued = all(layer.unit.two_valued for layer in network.layers)
     pair = len(network.layers) == 2 and not network.lateral
-    how: Any = (
-        Cavity(jnp.asarray(1000), damping=jnp.asarray(0.2))
-        if two_valued and pair
-        else MeanField(1000, order=1 if labels else 2)
-    )
+    how: Equilibrator = Cavity(1000, damping=0.2) if two_valued and pair else MeanField(1000, order=1 if joint else 2)
     starts: dict[str, Any] = {} if key is None else {"chains": min(chains, 8), "key": key}
     rest = equilibrate(network, how, temperature=temperature, **starts)
-    values = np.atleast_1d(-_free_energy(how, whole, rest.state) / temperature)
+    values = np.atleast_1d(_known(how, conditioned(network, (), temperature), rest.state))
     settled = np.atleast_1d(np.asarray(rest.converged))
     best = values[settled].max() if settled.any() else values.max()
     name = type(how).__name__
@@ -303,59 +269,4 @@ def _bethe(network: Network, temperature: float, chains: int, key: Array | int |
     return Estimate(float(best), np.nan, note=note)
 
 
-_free_energy = eqx.filter_jit(lambda how, whole, state: how.free_energy(whole, state))
-
-
-def fitted_biases(network: Network, data: Mapping[str, ArrayLike] | ArrayLike, *, between: bool = False) -> Network:
-    """The network with the biases of the layers that data are given for set to reproduce the data's means by themselves.
-
-    The means are those of the data and one further example at the unit's mean in zero field, so that constant features have
-    finite biases. With `between` data may lie between a unit's values.
-
-    >>> import equilibria as eq
-    >>> fitted_biases(eq.rbm(2, 1, key=0), np.array([[1, 0], [1, 1], [1, 0]])).layers[0].bias
-    Array([ 1.9459..., -0.5108...], dtype=float32)
-    """
-    biases = _base(network, _by_layer(network, data, between))
-    return eqx.tree_at(lambda net: [layer.bias for layer in net.layers], network, [biases[n] for n in network.names])
-
-
-def _base(network: Network, data: Mapping[str, np.ndarray]) -> dict[str, Array]:
-    """A bias for every neuron: that of the data's mean where there are data, else its own."""
-    biases = {layer.name: layer.bias for layer in network.layers}
-    for name, values in data.items():
-        unit, size = network.layer(name).unit, network.layer(name).size
-        rest = np.asarray(unit.mean(jnp.zeros(size)))
-        biases[name] = unit.inverse((values.sum(0, dtype=np.float64) + rest) / (len(values) + 1)).astype(float)
-    return biases
-
-
-def _annealed(network, temperature, biases, chains, steps, burn_in, key) -> Estimate:
-    heat = jnp.asarray(temperature, float)
-    betas = jnp.asarray(annealing.schedule(steps))
-    draw_key, up_key, choose_key, burn_key, down_key = jax.random.split(key, 5)
-    base = float(annealing.log_partition_without_couplings(network, biases, heat))
-    start = annealing.drawn_without_couplings(network, biases, heat, chains, draw_key)
-    up = annealing.anneal(network, biases, heat, betas, start, up_key)
-    low, error, effective = _log_mean(up.log_weights)
-    if burn_in is None:
-        return Estimate(base + low, error, None, effective, _few(effective))
-    chosen = jax.random.categorical(choose_key, up.log_weights, shape=(chains,))
-    state = {name: layer[chosen] for name, layer in up.state.items()}
-    state = equilibrate(network, Sweeps(burn_in), state, temperature=temperature, key=burn_key).state
-    down = annealing.anneal(network, biases, heat, betas[::-1], state, down_key)
-    high = -_log_mean(down.log_weights)[0]
-    return Estimate(base + low, error, (base + low, base + high), effective, _few(effective))
-
-
-def _few(effective: float) -> str:
-    return "" if effective >= 5 else f"only {effective:.1f} effective chains: use more steps, or data for the base"
-
-
-def _log_mean(log_weights: Array) -> tuple[float, float, float]:
-    """ln of the mean of weights, its standard error to first order, and their effective number."""
-    logs = np.asarray(log_weights, np.float64)
-    weights = np.exp(logs - logs.max())
-    value = logs.max() + np.log(weights.mean())
-    error = weights.std(ddof=1) / weights.mean() / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
-    return float(value), float(error), float(weights.sum() ** 2 / (weights**2).sum())
+_known = eqx.filter_jit(lambda how, system, state: how.log_partition(system, state))

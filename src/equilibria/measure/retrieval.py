@@ -10,11 +10,11 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.architectures import as_spins
 from equilibria.equilibrators.driver import equilibrate
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure.overlaps import overlap
-from equilibria.network import Network
+from equilibria.model.architectures import as_spins
+from equilibria.model.network import Network
 
 # Mixtures of several patterns have overlaps of at most 1/2 with each (Amit, Gutfreund and Sompolinsky 1985), retrieved
 # patterns more than 0.96 up to the capacity at T = 0.

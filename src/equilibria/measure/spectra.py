@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.couplings import Coupling, Dense
-from equilibria.network import Layer, Network
-from equilibria.units import Binary, Spin, Unit
+from equilibria.model.network import Network
 
 
 class Spectrum(NamedTuple):
@@ -73,10 +70,10 @@ def alignment(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     return np.abs(left @ right.T)
 
 
-def captured(directions: ArrayLike, subspace: ArrayLike) -> np.ndarray:
+def subspace_overlap(directions: ArrayLike, subspace: ArrayLike) -> np.ndarray:
     """How much of each direction lies in the span of orthonormal rows, from 0 to 1: the root of the summed squares.
 
-    >>> captured([[3.0, 4.0]], [[1.0, 0.0]])
+    >>> subspace_overlap([[3.0, 4.0]], [[1.0, 0.0]])
     array([0.6])
     """
     return np.sqrt((alignment(directions, subspace) ** 2).sum(1)).clip(max=1.0)
@@ -111,65 +108,8 @@ def log_spaced_steps(last: int, count: int = 30) -> list[int]:
     return sorted({round(step) for step in np.geomspace(1, last, count)})
 
 
-class Conversion(NamedTuple):
-    """A network with other values of its neurons, and what its energies lack: E(old) = E(new) + `constant`."""
-
-    network: Network
-    constant: float
-
-
-def to_spins(network: Network) -> Conversion:
-    """The same network with every 0/1 neuron as a spin, s = (1 + sigma)/2: the same probabilities, exactly.
-
-    A coupling between two such layers is divided by 4; biases take up the rest.
-
-    >>> import equilibria as eq
-    >>> machine = eq.rbm(3, 2, key=0)
-    >>> float(spectrum(machine).values[0] / spectrum(to_spins(machine).network).values[0]).__round__(5)
-    4.0
-    """
-    return _converted(network, Binary, Spin(), (0.5, 0.5))
-
-
-def to_binary(network: Network) -> Conversion:
-    """The same network with every spin as a 0/1 neuron, sigma = 2 s - 1; the inverse of `to_spins`.
-
-    >>> import equilibria as eq
-    >>> to_binary(eq.rbm(3, 2, visible=eq.Spin(), key=0)).network.layers[0].unit
-    Binary()
-    """
-    return _converted(network, Spin, Binary(), (-1.0, 2.0))
-
-
-def _converted(network: Network, old: type[Unit], new: Unit, place: tuple[float, float]) -> Conversion:
-    """Every layer of `old` units as `new` ones: old value = centre + scale * new value."""
-    places = {layer.name: place if isinstance(layer.unit, old) else (0.0, 1.0) for layer in network.layers}
-    biases = {layer.name: np.asarray(layer.bias, np.float64) for layer in network.layers}
-    constant = -sum(places[name][0] * bias.sum() for name, bias in biases.items())
-    biases = {name: places[name][1] * bias for name, bias in biases.items()}
-    couplings: list[Coupling] = []
-    for index, coupling in enumerate(network.couplings):
-        weights, (first, second) = _weights(network, index), coupling.ends
-        (centre, scale), (other_centre, other_scale) = places[first], places[second]
-        biases[first] = biases[first] + scale * other_centre * weights.sum(1)
-        if coupling.lateral:
-            constant -= centre * other_centre * weights.sum() / 2
-        else:
-            biases[second] = biases[second] + other_scale * centre * weights.sum(0)
-            constant -= centre * other_centre * weights.sum()
-        couplings.append(Dense(coupling.ends, jnp.asarray(scale * other_scale * weights, float)))
-    layers = [
-        Layer(layer.name, new if isinstance(layer.unit, old) else layer.unit, jnp.asarray(biases[layer.name], float))
-        for layer in network.layers
-    ]
-    return Conversion(Network(layers, couplings), float(constant))
-
-
 def _weights(network: Network, coupling: int) -> np.ndarray:
     """The matrix of one coupling, whatever it is made of, in float64."""
     if not 0 <= check.count("coupling", coupling, least=0) < len(network.couplings):
         check.refuse("coupling", coupling, f"a number below {len(network.couplings)}, the number of couplings")
-    found = network.couplings[coupling]
-    if isinstance(found, Dense):
-        return np.asarray(found.weights, np.float64)
-    return np.asarray(found.pull(jnp.eye(found.shape[0]), toward=found.ends[1]), np.float64)
+    return np.asarray(network.couplings[coupling].matrix(), np.float64)

@@ -14,13 +14,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.architectures import as_spins, hopfield
-from equilibria.couplings import Factored
 from equilibria.data.patterns import corrupt, random_patterns
 from equilibria.equilibrators.driver import trajectory
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure.retrieval import RETRIEVED
-from equilibria.network import Network, State
+from equilibria.model.architectures import as_spins, hopfield
+from equilibria.model.network import Network, State
 from equilibria.random import as_key
 
 Build = Callable[[Array, Array], Network]
@@ -134,13 +133,7 @@ def padded(network: Network, rows: int) -> Network:
     >>> padded(hopfield([[1, -1]]), 3).couplings[0].factors.shape
     (3, 2)
     """
-    couplings = [
-        Factored(coupling.ends, jnp.pad(coupling.factors, ((0, max(0, rows - len(coupling.factors))), (0, 0))))
-        if isinstance(coupling, Factored)
-        else coupling
-        for coupling in network.couplings
-    ]
-    return Network(network.layers, couplings)
+    return Network(network.layers, [coupling.padded(rows) for coupling in network.couplings])
 
 
 def _summary(overlaps: Array) -> dict[str, float]:

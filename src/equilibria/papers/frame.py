@@ -18,7 +18,7 @@ import jax
 import xarray as xr
 from matplotlib.figure import Figure
 
-from equilibria import __version__, check, plots, store
+from equilibria import __version__, check, files, plots
 from equilibria.papers import find
 from equilibria.papers.claims import Claim
 from equilibria.progress import Progress, progress
@@ -90,7 +90,7 @@ def reproduce(
         if force:
             shutil.rmtree(checkpoint, ignore_errors=True)
         dataset = _run(experiment, config, progress, identity, checkpoint)
-        store.save_dataset(folder / "result.nc", dataset)
+        files.save_dataset(folder / "result.nc", dataset)
         shutil.rmtree(checkpoint.parent, ignore_errors=True)
     claims = experiment.claims(dataset)
     _write_json(folder / "config.json", _provenance(dataset) | {"preset": preset, "config": _plain(config)})
@@ -142,7 +142,7 @@ def _cached(path: Path, fingerprint: str) -> xr.Dataset | None:
     if not path.exists():
         return None
     try:
-        dataset = store.load_dataset(path)
+        dataset = files.load_dataset(path)
     except ValueError:
         return None
     return dataset if dataset.attrs.get("fingerprint") == fingerprint else None
@@ -153,12 +153,12 @@ def _provenance(dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    store.write_atomic(path, json.dumps(content, indent=2, ensure_ascii=False, default=str).encode())
+    files.write_atomic(path, json.dumps(content, indent=2, ensure_ascii=False, default=str).encode())
 
 
 def _write_figures(folder: Path, experiment: Experiment[Any], dataset: xr.Dataset) -> None:
     with plots.style():
         figure = experiment.plot(dataset)
         for kind in ("png", "pdf"):
-            with store.replacing(folder / f"figure.{kind}") as temporary:
+            with files.replacing(folder / f"figure.{kind}") as temporary:
                 figure.savefig(temporary, format=kind)

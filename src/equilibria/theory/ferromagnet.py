@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..check import number
-from .neuron import TINY, details
-from .saddle import root
+from equilibria.check import number
+from equilibria.theory.neuron import TINY, details
+from equilibria.theory.saddle import root
 
 
 class Magnet(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf
 
-from .saddle import gaussian_average, logistic_average
+from equilibria.theory.saddle import gaussian_average, logistic_average
 
 TINY = 1e-100  # stands for zero where one divides by a temperature; its square is still a number
 BLOCK = 2048  # as many points at a time keep their quadrature nodes in the processor's cache

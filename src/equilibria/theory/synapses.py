@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-from ..check import count as whole
-from ..check import number, refuse
+from equilibria.check import count as whole
+from equilibria.check import number, refuse
 
 
 def synapse_spike(correlation: ArrayLike = 0.0, temperature: ArrayLike = 1.0, count: int = 2) -> np.ndarray:

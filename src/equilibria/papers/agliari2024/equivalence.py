@@ -11,8 +11,8 @@ import xarray as xr
 
 import equilibria as eq
 from equilibria import plots
+from equilibria.equilibrators.conditioned import conditioned
 from equilibria.equilibrators.exact import log_partition_function
-from equilibria.equilibrators.setting import setting
 from equilibria.papers.claims import Claim, at_most
 from equilibria.papers.frame import Experiment
 
@@ -36,7 +36,7 @@ def run(config: Config, progress) -> xr.Dataset:
     """ln Z of both by enumeration, and the overlap with each pattern from sampling both, at each temperature."""
     temperatures = np.array(config.temperatures)
     patterns = eq.data.random_patterns(config.count, config.size, key=eq.key(config.seed))
-    networks = eq.hopfield(patterns), eq.integrate_in(eq.hopfield(patterns))
+    networks = eq.hopfield(patterns), eq.hubbard_stratonovich(eq.hopfield(patterns))
     heat = np.repeat(temperatures, config.count)
     targets = jnp.tile(patterns, (len(temperatures), 1))
     found = []
@@ -70,9 +70,9 @@ def _log_partitions(config: Config, temperatures: np.ndarray) -> np.ndarray:
     """ln Z of a small network and of its machine, the Gaussian integrals' constant taken off the second."""
     patterns = eq.data.random_patterns(3, config.small, key=eq.key(config.seed + 2))
     network = eq.hopfield(patterns)
-    machine = eq.integrate_in(network)
-    own = [float(log_partition_function(setting(network, (), temperature))) for temperature in temperatures]
-    whole = [float(log_partition_function(setting(machine, (), temperature))) for temperature in temperatures]
+    machine = eq.hubbard_stratonovich(network)
+    own = [float(log_partition_function(conditioned(network, (), temperature))) for temperature in temperatures]
+    whole = [float(log_partition_function(conditioned(machine, (), temperature))) for temperature in temperatures]
     # K integrals over hidden neurons, and the diagonal of J, whose trace is K.
     return np.array([own, whole - 3 / 2 * np.log(2 * np.pi * temperatures) - 3 / (2 * temperatures)])
 

@@ -87,7 +87,7 @@ def train(data: np.ndarray, weights: np.ndarray, *, rate: float, steps: list[int
     ]
     network = eq.Network(layers, [eq.Dense(("visible", "hidden"), weights)])
     run = eq.train(
-        network, data, eq.pcd(sweeps, chains, centered=False), epochs=steps[-1], batch_size=len(data),
+        network, data, eq.pcd(sweeps, chains, centered_gradient=False), epochs=steps[-1], batch_size=len(data),
         optimiser=without_fields(rate), record=steps, show_progress=False, key=key,
         metrics=lambda net: {"strengths": eq.spectrum(net).values},
     )  # fmt: skip

@@ -104,7 +104,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             f"The first {FEW} modes then lie in the span of 10 components (least share), as far as the initial noise lets",
             source="Fig. 3d and 3e",
             expected=spiked_share(float(dataset.strength[FEW - 1]), 784, int(dataset.attrs["hidden"])),
-            measured=eq.captured(sets["beginning"][:FEW], sets["components"]).min(),
+            measured=eq.subspace_overlap(sets["beginning"][:FEW], sets["components"]).min(),
         ),
         at_most(
             f"After long training the modes are deformed (mean overlap of {FEW} with their own component, below that before)",

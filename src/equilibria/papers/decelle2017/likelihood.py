@@ -76,7 +76,7 @@ def run(config: Config, progress, checkpoint: Path) -> xr.Dataset:
     data = drawn(bundle.train_images[: config.images], config.copies, config.seed)
     test = drawn(bundle.test_images[: config.test], 1, config.seed + 1)
     some = data[: config.test]
-    network = eq.fitted_biases(eq.rbm(784, config.hidden, scale=0.01, key=config.seed), data)
+    network = eq.independent_site_biases(eq.rbm(784, config.hidden, scale=0.01, key=config.seed), data)
     steps = config.epochs * (len(data) // config.batch_size)
 
     def measured(network: eq.Network) -> dict[str, float]:
@@ -111,7 +111,7 @@ def run(config: Config, progress, checkpoint: Path) -> xr.Dataset:
         resume=True,
         key=config.seed + 2,
     )
-    alone = eq.log_likelihood(eq.fitted_biases(eq.rbm(784, 1, scale=0.0, key=0), data), test).value
+    alone = eq.log_likelihood(eq.independent_site_biases(eq.rbm(784, 1, scale=0.0, key=0), data), test).value
     return run.history.assign_attrs(independent=alone, hidden=config.hidden)
 
 

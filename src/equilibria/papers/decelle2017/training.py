@@ -54,13 +54,13 @@ def learn(config: Config, data: np.ndarray, *, empirical: bool = True, keep: tup
     """
     network = eq.rbm(data.shape[1], config.hidden, visible=eq.Spin(), hidden=eq.Spin(), scale=SCALE, key=config.seed)
     if empirical:
-        network = eq.fitted_biases(network, data)
+        network = eq.independent_site_biases(network, data)
     last = config.epochs * (len(data) // config.batch_size)
     first = _measured(network)
     run = eq.train(
         network,
         data,
-        eq.pcd(config.sweeps, centered=False),
+        eq.pcd(config.sweeps, centered_gradient=False),
         epochs=config.epochs,
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,

@@ -9,11 +9,11 @@ import numpy as np
 import xarray as xr
 
 from equilibria.data import planted_data, planted_receptive_fields
-from equilibria.learn.synapse_posterior import sample_synapses
-from equilibria.learn.synapse_training import learn_synapses
-from equilibria.learn.synapses import Synapses
 from equilibria.measure.matching import match_fields
 from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.synapses.distribution import Synapses
+from equilibria.synapses.learn import learn_synapses
+from equilibria.synapses.posterior import sample_synapses
 
 STARTS = 4  # of which the one with the highest bound counts
 
@@ -55,7 +55,7 @@ def permuted_run(planted: Planted, hidden_size: int, steps: int, permute_at: int
     Of four starts the one with the highest bound in the end is shown: correlated fields have local maxima.
     `overlap` is between each planted field and the unit that had found it just before the permutation.
     """
-    options: dict[str, Any] = {"observe": lambda synapses: synapses.natural, "show_progress": False}
+    options: dict[str, Any] = {"metrics": lambda synapses: {"observed": synapses.natural}, "show_progress": False}
     sets = [one for one in planted.data for _ in range(STARTS)]
     before = learn_synapses(sets, hidden_size, steps=permute_at, key=seed, **options)
     rolled = Synapses(np.roll(before.synapses.natural, 1, axis=-1), before.synapses.bias, before.synapses.temperature)

@@ -9,10 +9,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from equilibria import plots
-from equilibria.learn.synapse_training import learn_synapses
 from equilibria.papers.claims import Claim, at_most, close
 from equilibria.papers.frame import Experiment
 from equilibria.papers.huang2019.common import best_possible, matched, nearly_optimal, plant, recovery
+from equilibria.synapses.learn import learn_synapses
 from equilibria.theory.synapses import synapse_threshold
 
 

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from equilibria import plots
 from equilibria.data import binarise, mnist
-from equilibria.learn.synapse_training import learn_synapses
 from equilibria.papers.claims import Claim
 from equilibria.papers.frame import Experiment
 from equilibria.papers.huang2019.common import growing_bound, saturation
+from equilibria.synapses.learn import learn_synapses
 
 
 @dataclass(frozen=True)

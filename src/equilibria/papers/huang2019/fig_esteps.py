@@ -14,20 +14,20 @@ from matplotlib.figure import Figure
 
 from equilibria import plots
 from equilibria.equilibrators.cavity import Cavity, bethe, spins
-from equilibria.equilibrators.sweep import Sweeps
-from equilibria.learn.synapse_training import E_STEPS, learn_synapses
-from equilibria.learn.synapses import Synapses, e_step, quadrature
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.frame import Experiment
 from equilibria.papers.huang2019.common import matched, plant
+from equilibria.synapses.distribution import Synapses
+from equilibria.synapses.e_step import e_step, quadrature, samples
+from equilibria.synapses.learn import E_STEPS, learn_synapses
 
 
 class PaperMoments(Cavity):
     """The cavity fixed point with the moments as the paper writes them, equation (15)."""
 
-    def free_energy(self, setting, state):
-        pair = spins(setting)
-        first, second = (jax.lax.stop_gradient(state[name]) for name in setting.inner.couplings[0].ends)
+    def free_energy(self, system, state):
+        pair = spins(system)
+        first, second = (jax.lax.stop_gradient(state[name]) for name in system.inner.couplings[0].ends)
         rule = quadrature(1, 13)
         width = jnp.sqrt((1 - first**2) @ pair.coupling**2)
         response = jnp.tanh((first @ pair.coupling + pair.second)[..., None] + width[..., None] * rule.values[:, 0])
@@ -42,7 +42,7 @@ class PaperMoments(Cavity):
         return -value
 
 
-HOW = {**E_STEPS, "paper": PaperMoments(jnp.asarray(50), tolerance=jnp.asarray(1e-4))}
+HOW = {name: make() for name, make in E_STEPS.items()} | {"paper": PaperMoments(50, tolerance=1e-4)}
 LABELS = {
     "exact": "exact sum over hidden states",
     "response": "cavity, linear response",
@@ -71,7 +71,7 @@ class Config:
 def correlation_error(how, natural: jax.Array, key: jax.Array) -> jax.Array:
     """The relative error of <sigma h> in the equivalent machine of these synapses."""
     synapses, fields = Synapses(natural), quadrature(natural.shape[1], 7)
-    copies = 20 if isinstance(how, Sweeps) else 1
+    copies = 20 if samples(how) else 1
     start = {
         "visible": jnp.zeros((copies * len(fields.weights), natural.shape[0])),
         "hidden": jnp.zeros((copies * len(fields.weights), natural.shape[1])),
@@ -92,7 +92,7 @@ def run(config: Config, progress) -> xr.Dataset:
         path = None
         for index, how in enumerate(HOW.values()):
             learned = learn_synapses(
-                list(planted.data), hidden_size, how=how, observe=lambda synapses: synapses.natural,
+                list(planted.data), hidden_size, how=how, metrics=lambda synapses: {"observed": synapses.natural},
                 show_progress=False, key=config.seed, **options,
             )  # fmt: skip
             natural = learned.history["observed"].values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +17,12 @@ from matplotlib.figure import Figure
 import equilibria as eq
 from equilibria import plots
 from equilibria.data import binarise, mnist
-from equilibria.learn.synapse_file import save_synapses
-from equilibria.learn.synapse_training import learn_synapses
-from equilibria.learn.synapses import Synapses, compensated, machine
-from equilibria.measure.likelihood import fitted_biases
+from equilibria.model.transforms import independent_site_biases
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.frame import Experiment
+from equilibria.synapses.distribution import Synapses, compensated
+from equilibria.synapses.learn import learn_synapses
+from equilibria.synapses.saving import save_synapses
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class Config:
     seed: int = 0
 
 
+def _spins(weights: Any, bias: Any, hidden_bias: Any = None) -> eq.Network:
+    return eq.rbm(weights=weights, visible_bias=bias, hidden_bias=hidden_bias, visible=eq.Spin(), hidden=eq.Spin())
+
+
 def binary(config: Config, data: np.ndarray) -> Synapses:
     """Binary synapses with persistent chains, from biases that fit the mean of each pixel."""
     mean = np.clip(data.mean(axis=0), -0.99, 0.99)
@@ -57,7 +62,7 @@ def binary(config: Config, data: np.ndarray) -> Synapses:
 def real(config: Config, data: np.ndarray) -> eq.Network:
     """Real-valued weights by persistent contrastive divergence."""
     network = eq.rbm(data.shape[1], config.hidden_size, visible=eq.Spin(), hidden=eq.Spin(), key=config.seed)
-    network = fitted_biases(network, data)
+    network = independent_site_biases(network, data)
     return eq.train(
         network, data, eq.pcd(steps=config.sweeps), epochs=config.epochs, batch_size=config.batch_size,
         learning_rate=0.01, show_progress=False, key=config.seed,
@@ -68,7 +73,7 @@ def binarised(network: eq.Network) -> eq.Network:
     """The signs of real-valued weights at their mean size, the biases as they are."""
     weights = network.couplings[0].weights
     signs = jnp.where(weights >= 0, 1.0, -1.0) * jnp.mean(jnp.abs(weights))
-    return machine(signs, network.layers[0].bias, network.layers[1].bias)
+    return _spins(signs, network.layers[0].bias, network.layers[1].bias)
 
 
 def run(config: Config, progress) -> xr.Dataset:
@@ -84,7 +89,7 @@ def run(config: Config, progress) -> xr.Dataset:
         "real-valued": taught,
         "binarised": binarised(taught),
     }
-    machines["pixels alone"] = machine(np.zeros((784, 1)), np.arctanh(np.clip(data.mean(axis=0), -0.99, 0.99)))
+    machines["pixels alone"] = _spins(np.zeros((784, 1)), np.arctanh(np.clip(data.mean(axis=0), -0.99, 0.99)))
     values, errors, draws = [], [], []
     for index, network in enumerate(progress(list(machines.values()), "likelihood", "machine")):
         found = eq.log_likelihood(network, tests, "ais", steps=config.annealing, reverse=False, key=config.seed + index)

@@ -25,11 +25,10 @@ import equilibria as eq
 from equilibria import plots
 from equilibria.data import digits, grey
 from equilibria.equilibrators.descent import Descent
-from equilibria.graded import GradedSpin
-from equilibria.learn.contrast import Rule
+from equilibria.learn.backprop import feedforward, feedforward_backprop, recurrent_backprop
+from equilibria.learn.contrast import Rule, trainable
 from equilibria.learn.rates import scale_by_coupling
-from equilibria.learn.supervised import feedforward, feedforward_backprop, recurrent_backprop
-from equilibria.learn.train import trainable
+from equilibria.model.units import GradedSpin
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.frame import Experiment
 
@@ -52,7 +51,7 @@ class Config:
 def rules(sweeps: int = 30) -> dict[str, Rule]:
     """The rules that are compared, by name."""
     nudged, nudge = Descent(sweeps, 0.0), 0.2
-    one_sided = eq.equilibrium_propagation(nudge, free=FREE, nudged=nudged, centered=False)
+    one_sided = eq.equilibrium_propagation(nudge, free=FREE, nudged=nudged, symmetric=False)
     return {
         "equilibrium propagation, centered": eq.equilibrium_propagation(nudge, free=FREE, nudged=nudged),
         "equilibrium propagation, one-sided": one_sided,
@@ -65,7 +64,7 @@ def rules(sweeps: int = 30) -> dict[str, Rule]:
 @eqx.filter_jit
 def _gradient(rule: Rule, network: eq.Network, data: dict) -> jax.Array:
     """The gradient in the couplings and biases as one vector."""
-    found = rule.step(network, data, memory={}, key=jax.random.key(0)).gradient
+    found = rule.step(network, data, carry={}, key=jax.random.key(0)).gradient
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(eqx.filter(found, trainable(found)))])
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.ticker import NullFormatter
 
 from equilibria import plots
-from equilibria.learn.implicit import Implicit
+from equilibria.energies.implicit import Implicit
 from equilibria.learn.stdp import stdp
 from equilibria.papers.claims import Claim, at_least, at_most, close
 from equilibria.papers.frame import Experiment

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from equilibria import plots
-from equilibria.learn.stochastic import Stochastic
+from equilibria.energies.stochastic import Stochastic
 from equilibria.papers.claims import Claim, at_most
 from equilibria.papers.frame import Experiment
 

@@ -25,7 +25,7 @@ import equilibria as eq
 from equilibria import plots
 from equilibria.data import digits, grey, mnist
 from equilibria.equilibrators.descent import Descent
-from equilibria.learn.altered import Altered, Missing
+from equilibria.learn.augment import Augmented, InputDropout
 from equilibria.learn.contrast import Rule
 from equilibria.learn.rates import scale_by_coupling
 from equilibria.papers.claims import Claim, at_most
@@ -72,7 +72,7 @@ def paper_schedule(depth: int) -> Schedule:
     nudge = {1: 1.0, 2: 2.0, 3: 2.0}[depth]
     relax = eq.GradientFlow(free, tolerance=1e-4)
     recipe = eq.equilibrium_propagation(
-        nudge, free=relax, nudged=eq.GradientFlow(nudged), centered=False, random_sign=True, particles=True
+        nudge, free=relax, nudged=eq.GradientFlow(nudged), symmetric=False, random_sign=True, particles=True
     )
     return Schedule(recipe, relax, tuple(2 * rate for rate in printed), 0.1, falling=11, gain=1.0)
 
@@ -96,7 +96,7 @@ def our_schedule(depth: int) -> Schedule:
     relax = Descent(10, tolerance=1e-2)
     recipe = eq.equilibrium_propagation(0.2, free=relax, nudged=Descent(5), watch_changes=True)
     return Schedule(
-        Altered(recipe, Missing(0.2)), Descent(20, tolerance=1e-2), _RATES[depth], 0.03, falling=1, gain=0.5
+        Augmented(recipe, InputDropout(0.2)), Descent(20, tolerance=1e-2), _RATES[depth], 0.03, falling=1, gain=0.5
     )
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from equilibria import plots
-from equilibria.learn.implicit import Implicit
+from equilibria.energies.implicit import Implicit
 from equilibria.papers.claims import Claim, at_most, close
 from equilibria.papers.frame import Experiment
 from equilibria.papers.scellier2017.energy import draw, energy

@@ -1,0 +1,306 @@
+"""The command line. Each command is one function in `COMMANDS`; heavy imports stay inside the functions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from equilibria.papers import INDEX, check_id
+
+if TYPE_CHECKING:
+    from equilibria.papers.frame import Reproduction
+
+Preset = Literal["quick", "full"]
+Cluster = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")]
+
+
+def list_experiments() -> int:
+    """List the figures that can be reproduced."""
+    width = max(map(len, INDEX))
+    for id, title in sorted(INDEX.items()):
+        print(f"{id:<{width}}  {title}")
+    return 0
+
+
+def reproduce(
+    experiment: Annotated[str, tyro.conf.arg(metavar="PAPER/FIGURE"), tyro.conf.Positional],
+    preset: Preset = "quick",
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None,
+    force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    cluster: Cluster = None,
+) -> int:
+    """Make a figure of a paper and check what the paper says about it. The exit code is 1 if a claim does not hold.
+
+    Args:
+        experiment: which figure, as `equilibria list` shows it.
+        preset: quick is a small version of the run, full is the size of the paper.
+        out: folder for result.nc, figure.png, figure.pdf, config.json and claims.json.
+            By default results/PAPER/FIGURE/PRESET.
+        force: run again even if the result is there.
+        cluster: a Dask scheduler such as tcp://host:8786, which computes the grids of the figure. What is not a grid is
+            computed here.
+    """
+    check_id(experiment)  # a misspelt name is answered before the slow imports
+    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.grids.engines import on_cluster
+    from equilibria.papers import frame
+
+    cache_compilations()
+    with on_cluster(cluster):
+        result = frame.reproduce(experiment, preset, out, force=force)
+    _print_claims(experiment, result)
+    return 0 if result.held else 1
+
+
+def report(out: Path = Path("results"), preset: Preset = "quick") -> int:
+    """Reproduce every figure that is not there yet, and write one page about all of them.
+
+    Figures whose data are missing are left out, with what to do about it. The exit code is 0 once the page is written,
+    also where a claim does not hold: the page says so.
+
+    Args:
+        out: folder for the results and for report.html.
+        preset: quick is a small version of each run, full is the size of the papers.
+    """
+    from equilibria.app import report as page
+    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.papers import frame
+
+    cache_compilations()
+    claims, lacking = [], {}
+    for id in sorted(INDEX):
+        try:
+            result = frame.reproduce(id, preset, frame.folder_of(id, preset, out))
+        except FileNotFoundError as missing:  # a data set that is neither here nor to be downloaded
+            lacking[id] = missing
+            continue
+        _print_claims(id, result)
+        claims += result.claims
+    if lacking:
+        print(
+            f"Left out for want of data: {', '.join(lacking)}.",
+            *set(map(str, lacking.values())),
+            sep="\n",
+            file=sys.stderr,
+        )
+    print(f"{sum(claim.held for claim in claims)} of {len(claims)} claims hold. Open {page.write(out)}")
+    return 0
+
+
+def phase_diagram(
+    model: Annotated[Literal["hopfield"], tyro.conf.Positional],
+    sleep: tyro.conf.UseAppendAction[tuple[float, ...]] = (),
+    points: int = 100,
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/phase-diagram"),
+    cluster: Cluster = None,
+) -> int:
+    """Draw what theory says a large network does at each load and temperature, and keep the numbers.
+
+    Args:
+        model: which network.
+        sleep: sleeping time; give it several times for several diagrams side by side. By default 0, Hebb's rule.
+        points: of the grid along each axis.
+        out: folder for phase-diagram.png and phase-diagram.nc.
+        cluster: a Dask scheduler such as tcp://host:8786, which computes the diagram after each sleep.
+    """
+    from equilibria.app import hopfield
+    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.grids.engines import on_cluster
+
+    cache_compilations()
+    with on_cluster(cluster):
+        return hopfield.phase_diagram(sleep or (0.0,), points, out)
+
+
+def recall(
+    patterns: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+    cue: Annotated[Path, tyro.conf.arg(metavar="FILE")],
+    sleep: float = 0.0,
+    temperature: float = 0.0,
+    sweeps: int = 100,
+    seed: int = 0,
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("recalled.png"),
+) -> int:
+    """Store pictures in a Hopfield network and recall one from a cue. The exit code is 1 if none of them is recalled.
+
+    Args:
+        patterns: folder of pictures, all of one size; pixels brighter than half are on.
+        cue: the picture to start from.
+        sleep: sleeping time of the network: 0 is Hebb's rule; pictures that resemble each other need more, up to inf.
+        temperature: of the neurons.
+        sweeps: at most so many updates of every neuron.
+        seed: of the order in which neurons are visited.
+        out: picture of the cue, what it became, and the stored picture closest to that.
+    """
+    from equilibria.app import hopfield
+    from equilibria.app.compile_cache import cache_compilations
+
+    cache_compilations()
+    return hopfield.recall(patterns, cue, sleep, temperature, sweeps, seed, out)
+
+
+def train(
+    kind: Annotated[Literal["rbm"], tyro.conf.Positional],
+    data: Annotated[Path, tyro.conf.arg(metavar="FILE")],
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+    hidden: int = 100,
+    recipe: Literal["cd", "pcd", "rdm", "tempered", "mean_field", "tap"] = "pcd",
+    steps: int = 1,
+    epochs: int = 10,
+    batch_size: int = 100,
+    chains: int | None = None,
+    learning_rate: float = 0.05,
+    final_rate: float = 0.1,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    visible_units: Literal["binary", "spin", "gaussian"] = "binary",
+    hidden_units: Literal["binary", "spin", "gaussian"] = "binary",
+    array: str | None = None,
+    seed: int = 0,
+    resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+) -> int:
+    """Train a restricted Boltzmann machine on a table of your own.
+
+    Args:
+        kind: what to train.
+        data: .npy, .npz, .csv or .h5 file of shape (examples, features); for binary units 0 and 1, or between.
+        out: folder for checkpoints, history.nc and pictures of samples, filters and the learning curve.
+        hidden: number of hidden neurons.
+        recipe: how the free phase is reached.
+        steps: sweeps (or rounds) of the free phase in each update.
+        epochs: passes through the data.
+        batch_size: examples in an update.
+        chains: persistent chains; as many as examples in a batch by default.
+        learning_rate: at the start; it falls linearly.
+        final_rate: what it falls to, as a fraction.
+        l1: penalty on the size of the couplings.
+        l2: penalty on their squares.
+        visible_units: kind of the features.
+        hidden_units: kind of the hidden neurons.
+        array: name of the array, for files with several.
+        seed: of every random number.
+        resume: go on with the run in the folder.
+    """
+    from equilibria.app import rbm
+    from equilibria.app.compile_cache import cache_compilations
+
+    cache_compilations()
+    options = {
+        "recipe": recipe,
+        "steps": steps,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "chains": chains,
+        "learning_rate": learning_rate,
+        "final_rate": final_rate,
+        "l1": l1,
+        "l2": l2,
+        "seed": seed,
+        "resume": resume,
+    }
+    return rbm.train(data, out, array, hidden, (visible_units, hidden_units), options)
+
+
+def sample(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    count: int = 64,
+    sweeps: int = 1000,
+    temperature: float = 1.0,
+    seed: int = 0,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
+) -> int:
+    """Draw from a trained machine.
+
+    Args:
+        run: folder of the run.
+        count: number of draws.
+        sweeps: sweeps before each draw.
+        temperature: of the neurons.
+        seed: of every random number.
+        out: .npy file for the draws, with a picture beside it. By default samples.npy in the run's folder.
+    """
+    from equilibria.app import rbm
+    from equilibria.app.compile_cache import cache_compilations
+
+    cache_compilations()
+    return rbm.sample(run, count, sweeps, temperature, seed, out)
+
+
+def evaluate(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    data: Annotated[Path, tyro.conf.arg(metavar="FILE")],
+    method: Literal["auto", "exact", "ais", "bethe"] = "auto",
+    steps: int = 14_500,
+    chains: int = 100,
+    array: str | None = None,
+    seed: int = 0,
+) -> int:
+    """The log-likelihood of data under a trained machine, with its error.
+
+    Args:
+        run: folder of the run.
+        data: .npy, .npz, .csv or .h5 file of shape (examples, features).
+        method: auto is exact for up to 20 neurons on the smaller side, else annealed importance sampling.
+        steps: temperatures of the annealing.
+        chains: chains of the annealing.
+        array: name of the array, for files with several.
+        seed: of every random number.
+    """
+    from equilibria.app import rbm
+    from equilibria.app.compile_cache import cache_compilations
+
+    cache_compilations()
+    return rbm.evaluate(run, data, array, method, steps, chains, seed)
+
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "list": list_experiments,
+    "reproduce": reproduce,
+    "report": report,
+    "phase-diagram": phase_diagram,
+    "recall": recall,
+    "train": train,
+    "sample": sample,
+    "evaluate": evaluate,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors of use are one line on stderr and exit code 2."""
+    try:
+        return tyro.extras.subcommand_cli_from_dict(
+            COMMANDS,
+            prog="equilibria",
+            description="Neural networks that work and learn by coming to equilibrium, and the theory of them.",
+            args=arguments,
+        )
+    except BrokenPipeError:  # whoever read the output, `head` for one, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes on its way out
+        return 0
+    except (ValueError, OSError) as error:
+        if os.environ.get("EQUILIBRIA_DEBUG"):
+            raise
+        print("equilibria: error:", " ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("equilibria: interrupted", file=sys.stderr)
+        return 130  # what shells expect of a program stopped by Ctrl-C
+
+
+def _print_claims(id: str, result: Reproduction) -> None:
+    seconds = result.dataset.attrs["seconds"]
+    how = f"kept from {result.dataset.attrs['created']}; --force runs it again" if result.cached else f"{seconds:.1f} s"
+    print(f"{id} ({how})")
+    for claim in result.claims:
+        verdict = "held    " if claim.held else "NOT HELD"
+        print(f"  {verdict}  {claim.says}: {claim.expectation}, measured {claim.measured:.4g}  [{claim.source}]")
+    print(f"  in {result.folder}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Restricted Boltzmann machines on one's own data: train, sample, evaluate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optax
+from matplotlib.figure import Figure
+
+import equilibria as eq
+from equilibria import check, files, plots
+from equilibria.learn import recipes
+
+_UNITS = {"binary": eq.Binary, "spin": eq.Spin, "gaussian": eq.Gaussian}
+
+
+def read(path: Path, name: str | None = None) -> np.ndarray:
+    """The table (examples, features) in a .npy, .npz, .csv or .h5 file; `name` picks one of several arrays."""
+    path = Path(path)
+    if not path.is_file():
+        check.refuse("data", str(path), "an existing .npy, .npz, .csv or .h5 file")
+    values = _readers(name)[check.choice("data", path.suffix.lower(), _readers(name))](path)
+    if values.dtype.kind not in "fiub":
+        check.refuse("data", f"{path} with values of type {values.dtype}", "numbers")
+    values = values.reshape(len(values), -1) if values.ndim > 2 else values
+    if values.ndim != 2 or 0 in values.shape:
+        check.refuse("data", f"{path} with shape {values.shape}", "a table (examples, features), not empty")
+    check.finite("data", values)
+    return values.astype(np.uint8) if values.dtype.kind == "b" else values
+
+
+def _readers(name: str | None) -> dict[str, Any]:
+    def npz(path):
+        with np.load(path, allow_pickle=False) as file:
+            return _chosen(file, list(file.files), name)
+
+    def h5(path):
+        import h5py
+
+        with h5py.File(path) as file:
+            return np.asarray(_chosen(file, [key for key in file if isinstance(file[key], h5py.Dataset)], name))
+
+    def csv(path):
+        first = path.read_text().split("\n", 1)[0].replace(",", " ").split()
+        try:
+            header = 0 * len([float(word) for word in first])
+        except ValueError:  # a line of names
+            header = 1
+        return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2)
+
+    return {".npy": lambda path: np.load(path, allow_pickle=False), ".npz": npz, ".csv": csv, ".h5": h5, ".hdf5": h5}
+
+
+def _chosen(file, names: list[str], name: str | None):
+    if name is None and len(names) != 1:
+        check.refuse("array", None, f"one of the arrays in the file: {', '.join(names)}")
+    return file[names[0] if name is None else check.choice("array", name, names)]
+
+
+def train(
+    data: Path, out: Path, array: str | None, hidden: int, units: tuple[str, str], options: dict[str, Any]
+) -> int:
+    """Train and leave a checkpoint, history.nc and pictures in `out`; with `resume` go on from what is there."""
+    rows = read(data, array)
+    visible, other = (
+        _UNITS[check.choice(end, unit, _UNITS)]() for end, unit in zip(("visible", "hidden"), units, strict=True)
+    )
+    network = eq.rbm(rows.shape[1], hidden, visible=visible, hidden=other, key=options["seed"])
+    network = eq.independent_site_biases(network, rows, probabilities=True)
+    examples = len(rows)
+    steps = options["epochs"] * (examples // min(options["batch_size"], examples))
+    schedule = optax.linear_schedule(options["learning_rate"], options["learning_rate"] * options["final_rate"], steps)
+    make = getattr(
+        recipes, check.choice("recipe", options["recipe"], ("cd", "pcd", "rdm", "tempered", "mean_field", "tap"))
+    )
+    chains = {} if options["recipe"] in ("cd", "rdm") else {"chains": options["chains"]}
+    recipe = make(steps=options["steps"], l1=options["l1"], l2=options["l2"], **chains)
+    try:
+        run = eq.train(
+            network,
+            rows,
+            recipe,
+            epochs=options["epochs"],
+            batch_size=options["batch_size"],
+            optimiser=optax.sgd(schedule),
+            metrics=eq.watch_spectrum(),
+            probabilities=True,
+            checkpoint=out,
+            resume=options["resume"],
+            key=options["seed"],
+        )
+    except eq.Diverged as error:
+        raise ValueError(f"{error} The last good state is in {out}.") from error
+    files.save_dataset(out / "history.nc", run.history)
+    files.write_atomic(out / "run.json", json.dumps({"data": str(data), "hidden": hidden, **options}).encode())
+    write_pictures(out, run.network, run.history, options["seed"])
+    print(f"{out}: {int(run.history.step[-1])} steps; checkpoint, history.nc, samples.png, filters.png, learning.png")
+    return 0
+
+
+def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
+    """Draw from a trained machine and write the visible states as a .npy file, with a picture beside it."""
+    network = eq.load_network(folder, fallback=True)
+    draws = eq.sample(network, eq.Sweeps(sweeps), chains=count, temperature=temperature, key=seed)
+    path = Path(out or folder / "samples.npy")
+    with files.replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, np.asarray(draws[network.names[0]]))
+    _save(path.with_suffix(".png"), _tiles(np.asarray(draws[network.names[0]])[:64]))
+    print(f"{path}: {count} draws after {sweeps} sweeps at temperature {temperature:g}")
+    return 0
+
+
+def evaluate(folder: Path, data: Path, array: str | None, method: Any, steps: int, chains: int, seed: int) -> int:
+    """Print the log-likelihood of data with its error and bracket, and write it as evaluation.json into the folder."""
+    network = eq.load_network(folder, fallback=True)
+    rows = read(data, array)
+    if method == "auto":
+        method = "exact" if min(layer.size for layer in network.layers) <= 20 else "ais"
+    found = eq.log_likelihood(network, rows, method, chains=chains, steps=steps, key=seed)
+    report = {"examples": len(rows), "method": method, **found._asdict()}
+    files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())
+    bracket = "" if found.bracket is None else f", bracket {found.bracket[0]:.3f} to {found.bracket[1]:.3f}"
+    print(
+        f"log-likelihood {found.value:.3f} ± {found.error:.3f} nats per example ({method}{bracket}) {found.note}".rstrip()
+    )
+    return 0
+
+
+def write_pictures(out: Path, network: eq.Network, history, seed: int = 0) -> None:
+    """Samples, filters, and how spectrum and contrast moved."""
+    draws = eq.sample(network, eq.Sweeps(1000), chains=64, key=seed)
+    weights = np.asarray(network.couplings[0].weights)
+    strongest = np.argsort(-np.linalg.norm(weights, axis=0))[:64]
+    with plots.style():
+        _save(out / "samples.png", _tiles(np.asarray(draws[network.names[0]])))
+        _save(out / "filters.png", _tiles(weights[:, strongest].T, symmetric=True))
+        figure, (left, right) = plots.panels(2)
+        left.plot(history.step, history["contrast"])
+        left.set(xlabel="step", ylabel="contrast of free energies", xscale="log")
+        right.plot(history.step, history["singular_values"], color=plots.PALETTE[0], lw=0.4)
+        right.set(xlabel="step", ylabel="singular values", xscale="log", yscale="log")
+        _save(out / "learning.png", figure)
+
+
+def _tiles(rows: np.ndarray, *, symmetric: bool = False) -> Figure:
+    """Up to 64 rows as small pictures: square ones where the number of features is a square, else strips."""
+    side = round(rows.shape[1] ** 0.5)
+    shape = (side, side) if side**2 == rows.shape[1] else (1, rows.shape[1])
+    columns = min(8, len(rows))
+    figure, axes = plots.panels(columns, -(-len(rows) // columns), size=(0.8, 0.8), squeeze=False)
+    limit = np.abs(rows).max()
+    for panel, row in zip(axes.ravel(), rows, strict=False):
+        if symmetric:
+            panel.imshow(row.reshape(shape), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+        else:
+            panel.imshow(row.reshape(shape), cmap="gray_r", vmin=rows.min(), vmax=rows.max(), aspect="auto")
+    for panel in axes.ravel():
+        panel.set_axis_off()
+    return figure
+
+
+def _save(path: Path, figure: Figure) -> None:
+    with files.replacing(path) as temporary:
+        figure.savefig(temporary, format="png")

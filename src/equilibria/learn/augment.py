@@ -1,0 +1,98 @@
+"""Augmentation: each time a batch is shown, something in it is changed at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.learn.rule import PyTree, Rule, Step
+from equilibria.model.network import State
+
+
+class Augmented(Rule):
+    """A rule that sees each batch as a function returns it: with inputs missing, with noise, shifted.
+
+    What the history then says of errors in training is about the augmented examples.
+
+    Args:
+        rule: any rule.
+        change: a function of a key and the batch that returns another batch; it is compiled with the rest.
+
+    >>> import equilibria as eq, numpy as np
+    >>> rule = Augmented(eq.equilibrium_propagation(), InputDropout(0.2))
+    >>> run = eq.train(eq.layered((4, 3, 2), key=0), (np.eye(4), np.eye(4)[:, :2]), rule, epochs=1, key=1)
+    >>> run.history.sizes["step"]
+    1
+    """
+
+    rule: Rule
+    change: Callable[[Array, Any], Any]
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.rule, Rule):
+            check.refuse("rule", self.rule, "a recipe, such as equilibrium_propagation()")
+        if not callable(self.change):
+            check.refuse("change", self.change, "a function of a key and a batch, such as InputDropout(0.2)")
+
+    def begin(self, parameters: PyTree, data: PyTree, batch_size: int, key: Array) -> PyTree:
+        return self.rule.begin(parameters, data, batch_size, key)
+
+    def step(self, parameters: PyTree, batch: PyTree, *, carry: Any = None, index: Any = None, key: Array) -> Step:
+        here, inner = jax.random.split(key)
+        return self.rule.step(parameters, self.change(here, batch), carry=carry, index=index, key=inner)
+
+    def prepared(self, parameters: PyTree, data: PyTree, probabilities: bool = False) -> PyTree:
+        return self.rule.prepared(parameters, data, probabilities)
+
+    def batch(self, examples: PyTree) -> PyTree:
+        return self.rule.batch(examples)
+
+    def learned(self, parameters: PyTree) -> PyTree:
+        return self.rule.learned(parameters)
+
+    def broken(self, parameters: PyTree) -> str | None:
+        return self.rule.broken(parameters)
+
+    def watched(self, parameters: PyTree, updates: PyTree) -> dict[str, Array]:
+        return self.rule.watched(parameters, updates)
+
+    def shared(self, carry: PyTree) -> PyTree:
+        return self.rule.shared(carry)
+
+    @property
+    def counts(self) -> Mapping[str, int | None]:
+        return self.rule.counts
+
+
+class InputDropout(eqx.Module):
+    """Each value of a layer is missing (zero) with some probability; the rest are scaled so that the mean stays.
+
+    A regulariser that knows nothing of images (Srivastava et al. 2014, "Dropout", at the inputs only), made for `Augmented`.
+
+    Args:
+        fraction: the probability.
+        layer: the layer whose data are changed.
+
+    >>> InputDropout(0.5)(jax.random.key(0), {"input": jnp.ones((1, 6))})["input"]
+    Array([[0., 0., 2., 2., 0., 2.]], dtype=float32)
+    """
+
+    fraction: Array
+    layer: str = eqx.field(static=True)
+
+    def __init__(self, fraction: ArrayLike, layer: str = "input"):
+        self.fraction = jnp.asarray(check.number("fraction", fraction, least=0.0, most=0.99), float)
+        self.layer = layer
+
+    def __call__(self, key: Array, batch: State) -> State:
+        if self.layer not in batch:
+            check.refuse("layer", self.layer, f"a layer that has data: {', '.join(batch)}")
+        kept = jax.random.bernoulli(key, 1 - self.fraction, batch[self.layer].shape)
+        return {**batch, self.layer: batch[self.layer] * kept / (1 - self.fraction)}

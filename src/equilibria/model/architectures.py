@@ -1,0 +1,198 @@
+"""Networks by their usual names: `hopfield`, `hopfield_from_examples`, `rbm`, `layered`, `dense`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.model.couplings import Dense, Factored, slept
+from equilibria.model.network import Layer, Network
+from equilibria.model.units import Binary, Clipped, Spin, Unit
+from equilibria.random import as_key
+
+
+def hopfield(patterns: ArrayLike, sleep: float = 0.0) -> Network:
+    r"""A Hopfield network that stores `patterns`, one layer of spins called "neurons".
+
+    $$ J = \frac1N \xi^T (1+t)(1+tC)^{-1} \xi, \qquad C = \frac1N \xi \xi^T, \qquad J_{ii} = 0 $$
+
+    Parameters: `patterns` is (K, N) of -1 and +1; `sleep` is t, the sleeping time: 0 is Hebb's rule, larger values remove the
+    patterns' interference, and infinity is the pseudo-inverse rule (Agliari 2024). The N x N matrix is never formed.
+
+    >>> net = hopfield([[1, -1, 1, -1], [1, 1, -1, -1]])
+    >>> net.energy({"neurons": jnp.array([1.0, -1.0, 1.0, -1.0])})
+    Array(-1., dtype=float32)
+    """
+    return _associative(as_spins("patterns", patterns, ("patterns", "neurons")), sleep)
+
+
+def hopfield_from_examples(examples: ArrayLike, *, supervised: bool = True, sleep: float = 0.0) -> Network:
+    r"""A Hopfield network that has only seen `examples` of its patterns, (K, M, N): M noisy copies of each.
+
+    $$ J^{\text{sup}} = \frac{1}{N R} \sum_\mu \bar\eta^\mu \bar\eta^{\mu T}, \qquad
+       J^{\text{unsup}} = \frac{1}{N M R} \sum_{\mu, a} \eta^{\mu a} \eta^{\mu a\, T} $$
+
+    with $\bar\eta^\mu$ the mean of the examples of pattern $\mu$ and R the mean square of its entries, which makes the scale
+    that of Hebb's rule on the patterns. A `supervised` network knows which examples belong together, another one does not.
+    Either then sleeps, as in `hopfield` (Agliari 2024, "Patterns' revision").
+
+    >>> net = hopfield_from_examples([[[1, -1, 1, -1], [1, -1, 1, 1]]])
+    >>> net.couplings[0].factors.round(2)
+    Array([[ 1.15, -1.15,  1.15,  0.  ]], dtype=float32)
+    """
+    spins = as_spins("examples", examples, ("patterns", "examples", "neurons"))
+    means = spins.mean(axis=1)
+    scale = np.sqrt(np.mean(np.square(means), dtype=np.float64))
+    if scale == 0:
+        check.refuse("examples", "examples that cancel in every neuron", "examples with something in common")
+    factors = means if supervised else spins.reshape(-1, spins.shape[-1]) / np.sqrt(spins.shape[1])
+    return _associative(factors / np.float32(scale), sleep)
+
+
+def _associative(factors: np.ndarray, sleep: float) -> Network:
+    """Spins coupled through these factors, after sleep."""
+    name = "neurons"
+    factors = slept(factors, sleep) if sleep else factors
+    return Network([Layer(name, Spin(), np.zeros(factors.shape[1]))], [Factored((name, name), factors)])
+
+
+def as_spins(argument: str, values: ArrayLike, axes: tuple[str, ...]) -> np.ndarray:
+    """Values of -1 and +1 with these axes, none empty; 0 and 1 are taken as -1 and +1, with a warning.
+
+    >>> as_spins("patterns", [[1, -1]], ("patterns", "neurons"))
+    array([[ 1., -1.]], dtype=float32)
+    """
+    given = np.asarray(values)
+    if given.ndim != len(axes) or 0 in given.shape:
+        check.refuse(argument, f"shape {given.shape}", f"shape ({', '.join(axes)}), at least one of each")
+    check.finite(argument, given)
+    if ((given == 0) | (given == 1)).all() and (given == 0).any():
+        warnings.warn(f"{argument}: 0 and 1 are taken as -1 and +1", stacklevel=3)
+        given = 2 * given.astype(np.float32) - 1
+    Spin().check(argument, given)
+    return given.astype(np.float32, copy=False)
+
+
+def rbm(
+    visible_size: int | None = None,
+    hidden_size: int | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    visible_bias: ArrayLike | None = None,
+    hidden_bias: ArrayLike | None = None,
+    visible: Unit = Binary(),
+    hidden: Unit = Binary(),
+    scale: float = 0.01,
+    key: Array | int | None = None,
+) -> Network:
+    """A restricted Boltzmann machine with layers "visible" and "hidden".
+
+    Args:
+        visible_size: number of visible neurons; not needed where `weights` are given.
+        hidden_size: number of hidden neurons; not needed where `weights` are given.
+        weights: the couplings, (visible, hidden). Without them they are drawn from a normal law of width `scale`.
+        visible_bias: one number for each visible neuron, zeros by default.
+        hidden_bias: one for each hidden neuron, zeros by default; (..., hidden) makes as many machines side by side.
+        visible: the kind of the visible neurons.
+        hidden: the kind of the hidden neurons.
+        scale: width of the law that weights are drawn from.
+        key: a random key or a seed, needed where weights are drawn.
+
+    Returns:
+        The network.
+
+    Raises:
+        ValueError: if sizes and weights disagree, or neither sizes nor weights are given.
+
+    >>> rbm(784, 500, key=0).names
+    ('visible', 'hidden')
+    >>> rbm(weights=[[1.0, 2.0]], hidden_bias=[0.5, 0.0]).layers[1].size
+    2
+    """
+    if weights is None:
+        if key is None:
+            check.refuse("key", None, "a random key or a seed, where no weights are given")
+        sizes = check.count("visible_size", visible_size), check.count("hidden_size", hidden_size)
+        weights = check.number("scale", scale, least=0.0) * jax.random.normal(as_key(key), sizes)
+    weights = check.shape("weights", jnp.asarray(weights, float), (visible_size, hidden_size))
+    biases = [
+        jnp.zeros(size) if given is None else check.shape(name, jnp.asarray(given, float), (size,))
+        for name, given, size in zip(
+            ("visible_bias", "hidden_bias"), (visible_bias, hidden_bias), weights.shape[-2:], strict=True
+        )
+    ]
+    layers = [Layer("visible", visible, biases[0]), Layer("hidden", hidden, biases[1])]
+    return Network(layers, [Dense(("visible", "hidden"), weights)])
+
+
+def layered(
+    sizes: Sequence[int],
+    *,
+    units: Unit | Sequence[Unit] = Clipped(),
+    skips: Sequence[tuple[int, int]] = (),
+    gain: float = 1.0,
+    key: Array | int,
+) -> Network:
+    r"""A chain of layers "input", "hidden1", ..., "output", each coupled to the next.
+
+    Weights are uniform with Glorot's variance $2 g^2/(n_a + n_b)$, g the `gain`; biases are zero. `units` is one unit for all
+    layers or one for each; `skips` lists further pairs of layers to couple, by number from 0.
+
+    >>> [coupling.shape for coupling in layered((784, 500, 10), key=0).couplings]
+    [(784, 500), (500, 10)]
+    """
+    sizes = [check.count("sizes", size) for size in sizes]
+    if len(sizes) < 2:
+        check.refuse("sizes", sizes, "at least two layers")
+    names = ["input", *(f"hidden{depth}" for depth in range(1, len(sizes) - 1)), "output"]
+    pairs = [*pairwise(range(len(sizes))), *skips]
+    for pair in skips:
+        if not (len(pair) == 2 and pair[0] != pair[1] and set(pair) <= set(range(len(sizes)))) or pairs.count(pair) > 1:
+            check.refuse(
+                "skips", pair, f"pairs of different layers from 0 to {len(sizes) - 1} that are not coupled yet"
+            )
+    return _coupled(names, sizes, units, pairs, gain, key)
+
+
+def dense(
+    sizes: int | Sequence[int], *, units: Unit | Sequence[Unit] = Spin(), gain: float = 1.0, key: Array | int
+) -> Network:
+    """A network in which every neuron is coupled to every other one.
+
+    `sizes` is the number of neurons of one layer called "neurons", or the sizes of several layers "input", "hidden1", ...,
+    "output" that are all coupled to one another and to themselves. Weights are drawn as in `layered`.
+
+    >>> len(dense((4, 3, 2), key=0).couplings)
+    6
+    """
+    sizes = [check.count("sizes", size) for size in np.atleast_1d(np.asarray(sizes)).tolist()]
+    middle = [f"hidden{depth}" for depth in range(1, len(sizes) - 1)]
+    names = ["neurons"] if len(sizes) == 1 else ["input", *middle, "output"]
+    pairs = [(index, index) for index in range(len(sizes))] + list(combinations(range(len(sizes)), 2))
+    return _coupled(names, sizes, units, pairs, gain, key)
+
+
+def _coupled(names, sizes, units, pairs, gain, key) -> Network:
+    """Layers of these names and sizes with Glorot weights between these pairs."""
+    check.number("gain", gain, least=0.0)
+    units = [units] * len(sizes) if isinstance(units, Unit) else list(units)
+    if len(units) != len(sizes):
+        check.refuse("units", f"{len(units)} units", f"one unit, or one for each of the {len(sizes)} layers")
+    layers = [Layer(name, unit, np.zeros(size)) for name, unit, size in zip(names, units, sizes, strict=True)]
+    couplings = []
+    for (first, second), subkey in zip(pairs, jax.random.split(as_key(key), len(pairs)), strict=True):
+        bound = gain * np.sqrt(6 / (sizes[first] + sizes[second]))
+        weights = jax.random.uniform(subkey, (sizes[first], sizes[second]), minval=-bound, maxval=bound)
+        if first == second:
+            upper = jnp.triu(weights, 1)
+            weights = upper + upper.T
+        couplings.append(Dense((names[first], names[second]), weights))
+    return Network(layers, couplings)

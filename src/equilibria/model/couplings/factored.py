@@ -1,0 +1,162 @@
+"""A coupling made of factors, whose matrix is never formed, and how sleep changes them.
+
+A factored coupling takes its diagonal out of every field; summing its squares anew at each step would cost more than the
+two products themselves for few states, so that a prepacked one keeps it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.model.couplings.coupling import Coupling
+
+
+class Factored(Coupling):
+    r"""The coupling $J = \frac1N F^T F$ of K factors within a layer; the N x N matrix is never formed.
+
+    `factors` is (K, N): the patterns themselves for Hebb's rule, or patterns with a kernel absorbed (`absorb`). A field
+    costs O(N K). The diagonal $J_{ii} = \frac1N \sum_k F_{ki}^2$ is taken out exactly.
+
+    >>> J = Factored(("neurons", "neurons"), jnp.array([[1.0, -1.0, 1.0, 1.0]]))
+    >>> J.pull(jnp.array([1.0, -1.0, 1.0, 1.0]), toward="neurons")
+    Array([ 0.75, -0.75,  0.75,  0.75], dtype=float32)
+    """
+
+    ends: tuple[str, str] = eqx.field(static=True)
+    factors: Array
+
+    def __init__(self, ends: tuple[str, str], factors: ArrayLike):
+        self.ends, self.factors = ends, jnp.asarray(factors, float)
+
+    def __check_init__(self):
+        check.shape("factors", self.factors, (None, None))
+        check.finite("factors", self.factors)
+        if not self.lateral:
+            check.refuse("ends", self.ends, "the same layer twice: a factored coupling is within one layer")
+
+    @property
+    def shape(self):
+        return self.factors.shape[-1], self.factors.shape[-1]
+
+    @property
+    def self_pull(self) -> Array:
+        """The diagonal of F^T F / N, a neuron's pull on itself, which is taken out."""
+        return jnp.sum(jnp.square(self.factors), axis=0) / self.factors.shape[1]
+
+    def pull(self, state, toward):
+        overlaps = state @ self.factors.T / self.factors.shape[-1]
+        return overlaps @ self.factors - self.self_pull * state
+
+    def energy(self, state, other):
+        overlaps = state @ self.factors.T
+        whole = jnp.sum(jnp.square(overlaps), axis=-1) / self.factors.shape[-1]
+        return -(whole - jnp.sum(self.self_pull * jnp.square(state), axis=-1)) / 2
+
+    def scaled(self, factor):
+        return eqx.tree_at(lambda here: here.factors, self, jnp.sqrt(factor) * self.factors)
+
+    def factor(self):
+        return self.factors.T / jnp.sqrt(self.factors.shape[-1])
+
+    def filtered(self, gain):
+        return Factored(self.ends, filtered(self.factors, gain))
+
+    def padded(self, factors):
+        missing = max(0, factors - len(self.factors))
+        return Factored(self.ends, jnp.pad(self.factors, ((0, missing), (0, 0))))
+
+    def prepacked(self):
+        return _Prepacked(self.ends, self.factors, jax.lax.optimization_barrier(self.self_pull))
+
+    def walk(self, state):
+        overlaps = self.factors @ state / self.factors.shape[-1]
+        return _FactoredWalk(self.factors.T, self.self_pull, overlaps)
+
+
+class _Prepacked(Factored):
+    """A factored coupling with its diagonal at hand.
+
+    >>> _Prepacked(("a", "a"), jnp.ones((1, 2)), jnp.array([0.5, 0.5])).pull(jnp.array([1.0, -1.0]), toward="a")
+    Array([-0.5,  0.5], dtype=float32)
+    """
+
+    diagonal: Array
+
+    def __init__(self, ends: tuple[str, str], factors: Array, diagonal: Array):
+        self.ends, self.factors, self.diagonal = ends, factors, diagonal
+
+    @property
+    def self_pull(self):
+        return self.diagonal
+
+    def prepacked(self):
+        return self
+
+
+class _FactoredWalk(eqx.Module):
+    factors: Array  # (N, K): a visit reads one contiguous row
+    self_pull: Array
+    overlaps: Array  # (K, chains)
+
+    def fields(self, neurons, sites):
+        return self.factors[sites] @ self.overlaps - self.self_pull[sites][:, None] * neurons[sites]
+
+    def among(self, sites):
+        here = self.factors[sites]
+        return jnp.where(sites[:, None] == sites, 0, here @ here.T / self.factors.shape[0])
+
+    def moved(self, sites, changes):
+        overlaps = self.overlaps + self.factors[sites].T @ (changes / self.factors.shape[0])
+        return _FactoredWalk(self.factors, self.self_pull, overlaps)
+
+
+def filtered(factors: ArrayLike, gain: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    r"""Factors whose coupling $J = \frac1N F^T F$ has each eigenvalue $\lambda$ multiplied by `gain`$(\lambda) \ge 0$.
+
+    The eigenvalues are those of the correlations $C = \frac1N F F^T$, so the N x N matrix is not needed. Done in float64.
+
+    >>> filtered([[2.0, 0.0], [0.0, 4.0]], lambda values: values)
+    array([[ 2.82842712,  0.        ],
+           [ 0.        , 11.3137085 ]])
+    """
+    factors = np.asarray(factors, np.float64)
+    values, vectors = np.linalg.eigh(factors @ factors.T / factors.shape[-1])
+    return (vectors * np.sqrt(gain(values.clip(min=0)))) @ vectors.T @ factors
+
+
+def slept(factors: ArrayLike, sleep: float) -> np.ndarray:
+    r"""Factors of the coupling after a sleep of time t, $J(t) = (1+t) J (1 + t J)^{-1}$, from those of $J = J(0)$.
+
+    With $J = \frac1N \xi^T \xi$ this is $\frac1N \xi^T (1+t)(1+tC)^{-1} \xi$ (Agliari 2024, "Patterns' revision"), the exact
+    solution of $\dot J = (J - J^2)/(1+t)$. Infinite `sleep` is the pseudo-inverse rule, the projector onto the patterns;
+    there, directions in which the patterns are linearly dependent are left out, with a warning.
+
+    >>> slept([[1, 1, 1, 1], [1, -1, 1, -1]], sleep=3.0)
+    array([[ 1.,  1.,  1.,  1.],
+           [ 1., -1.,  1., -1.]])
+    """
+    if sleep != np.inf:
+        check.number("sleep", sleep, least=0.0)
+        return filtered(factors, lambda values: (1 + sleep) / (1 + sleep * values))
+    return filtered(factors, _inverse)
+
+
+def _inverse(values: np.ndarray) -> np.ndarray:
+    """1 / values, and 0 for those that are zero up to rounding."""
+    independent = values > values.max() * len(values) * np.finfo(np.float64).eps
+    if not independent.all():
+        warnings.warn(
+            f"{len(values)} patterns are linearly dependent (rank {independent.sum()}): "
+            "the pseudo-inverse leaves out the directions they do not span",
+            stacklevel=5,
+        )
+    return np.where(independent, 1 / np.where(independent, values, 1), 0)

@@ -1,0 +1,11 @@
+"""What a neuron can be, one file for each kind."""
+
+from equilibria.model.units.binary import Binary
+from equilibria.model.units.clipped import Clipped
+from equilibria.model.units.gaussian import Gaussian
+from equilibria.model.units.graded import Graded, GradedSpin
+from equilibria.model.units.one_hot import OneHot
+from equilibria.model.units.spin import Spin
+from equilibria.model.units.unit import Unit
+
+__all__ = ["Binary", "Clipped", "Gaussian", "Graded", "GradedSpin", "OneHot", "Spin", "Unit"]

@@ -1,0 +1,46 @@
+"""A neuron with two states, 0 and 1."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from equilibria.model.units.unit import Unit
+
+
+def heads(key, field):
+    """True with probability 1 / (1 + e^-field). A draw u is below it where u (1 + e^-field) < 1, which needs no division."""
+    return jax.random.uniform(key, jnp.shape(field)) * (1 + jnp.exp(-jnp.asarray(field))) < 1
+
+
+class Binary(Unit):
+    """A neuron with two states, 0 and 1.
+
+    >>> Binary().mean(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+
+    levels: ClassVar = (0.0, 1.0)
+
+    def mean(self, field):
+        return jax.nn.sigmoid(field)
+
+    def variance(self, field):
+        return jax.nn.sigmoid(field) * jax.nn.sigmoid(-field)
+
+    def mode(self, field):
+        return jnp.where(jnp.asarray(field) >= 0, 1.0, 0.0)
+
+    def sample(self, key, field):
+        return jnp.where(heads(key, field), 1.0, 0.0)
+
+    def cumulant(self, field):
+        return jax.nn.softplus(field)
+
+    def inverse(self, mean):
+        return jnp.log(mean) - jnp.log1p(-jnp.asarray(mean))
+
+    def nudged(self, field, strength, target):
+        return self, field + strength * (target - 0.5)  # s^2 = s: the square is a field as well

@@ -1,0 +1,105 @@
+"""A neuron in [0, 1] with a hard sigmoid."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import log_ndtr, ndtri
+from jax.scipy.stats import norm
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.model.units.unit import Unit
+
+# Gauss-Legendre quadrature on [0, 1].
+_POINTS, _WEIGHTS = (column.astype(np.float32) / 2 for column in np.polynomial.legendre.leggauss(32))
+_POINTS = _POINTS + np.float32(0.5)
+
+
+class Clipped(Unit):
+    r"""A neuron in [0, 1] with self-energy stiffness s^2 / 2; its mode is the hard sigmoid.
+
+    Its law is a normal law of mean x / k and variance 1 / k (k the stiffness) cut off at 0 and 1.
+
+    >>> Clipped().mode(jnp.array([-0.3, 0.4, 1.7]))
+    Array([0. , 0.4, 1. ], dtype=float32)
+    """
+
+    stiffness: Array
+    bounds: ClassVar = (0.0, 1.0)
+
+    def __init__(self, stiffness: ArrayLike = 1.0):
+        self.stiffness = jnp.asarray(check.number("stiffness", stiffness, above=0.0), float)
+
+    @property
+    def least_curvature(self):
+        return self.stiffness
+
+    def _law(self, field):
+        """Points, and the logarithm of the law's weight on each, of a quadrature over where the law lives.
+
+        The closed form of a cut-off normal law loses all its digits once the cut is a few widths away; a sum of
+        positive terms loses none. The interval ends where the weight has dropped by e^-30 from its maximum.
+        """
+        field, stiffness = jnp.asarray(field)[..., None], self.stiffness[..., None]
+        mode = jnp.clip(field / stiffness, 0, 1)
+
+        def reach(slope):
+            return 60 / (slope + jnp.sqrt(slope**2 + 60 * stiffness))
+
+        low = jnp.maximum(mode - reach(jnp.maximum(field - stiffness, 0)), 0)
+        high = jnp.minimum(mode + reach(jnp.maximum(-field, 0)), 1)
+        points = low + (high - low) * _POINTS
+        return points, field * points - stiffness * points**2 / 2 + jnp.log((high - low) * _WEIGHTS)
+
+    def mean(self, field):
+        points, log_weights = self._law(field)
+        return jnp.sum(jax.nn.softmax(log_weights) * points, axis=-1)
+
+    def variance(self, field):
+        points, log_weights = self._law(field)
+        weights = jax.nn.softmax(log_weights)
+        mean = jnp.sum(weights * points, axis=-1, keepdims=True)
+        return jnp.sum(weights * (points - mean) ** 2, axis=-1)
+
+    def cumulant(self, field):
+        return jax.nn.logsumexp(self._law(field)[1], axis=-1)
+
+    def mode(self, field):
+        return jnp.clip(field / self.stiffness, 0, 1)
+
+    def sample(self, key, field):
+        # The quantile is taken at the edge to which the law leans: there single precision has digits.
+        leans_high = field > self.stiffness / 2
+        centre = jnp.where(leans_high, 1 - field / self.stiffness, field / self.stiffness)
+        width = self.stiffness**-0.5
+        uniform = jax.random.uniform(key, jnp.shape(field), minval=jnp.finfo(jnp.float32).tiny)
+        below_edge, below_far = log_ndtr(centre / width), log_ndtr((centre - 1) / width)
+        log_mass = jnp.logaddexp(jnp.log(uniform) + below_edge, jnp.log1p(-uniform) + below_far)
+        distance = jnp.clip(centre - width * _normal_quantile(log_mass), 0, 1)
+        return jnp.where(leans_high, 1 - distance, distance)
+
+    def self_energy(self, state):
+        return self.stiffness * jnp.square(state) / 2
+
+    def heated(self, temperature):
+        return Clipped(self.stiffness / temperature)
+
+    def nudged(self, field, strength, target):
+        return Clipped(self.stiffness + strength), field + strength * target
+
+
+def _normal_quantile(log_mass: Array) -> Array:
+    """The standard normal quantile of exp(log_mass), also where that underflows.
+
+    ln Phi is concave and -sqrt(-2 ln p) lies left of the root, so Newton's steps increase to it and never overshoot.
+    """
+    tail = -jnp.sqrt(-2 * jnp.minimum(log_mass, -1.0))
+    for _ in range(3):
+        slope = jnp.exp(norm.logpdf(tail) - log_ndtr(tail))
+        tail = tail - (log_ndtr(tail) - log_mass) / slope
+    return jnp.where(log_mass > -20.0, ndtri(jnp.exp(jnp.minimum(log_mass, 0.0))), tail)

@@ -1,0 +1,64 @@
+"""A real-valued neuron."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.model.units.unit import Unit
+
+
+class Gaussian(Unit):
+    """A real-valued neuron with self-energy s^2 / (2 variance).
+
+    `stiffness` is 1 / variance, as in `Clipped`.
+
+    >>> Gaussian(variance=2.0).mean(0.5)
+    Array(1., dtype=float32)
+    """
+
+    stiffness: Array
+
+    def __init__(self, variance: ArrayLike = 1.0):
+        self.stiffness = 1 / jnp.asarray(check.number("variance", variance, above=0.0), float)
+
+    @property
+    def normal_stiffness(self):
+        return self.stiffness
+
+    @property
+    def least_curvature(self):
+        return self.stiffness
+
+    def mean(self, field):
+        return field / self.stiffness
+
+    def variance(self, field):
+        return jnp.ones_like(field) / self.stiffness
+
+    def mode(self, field):
+        return field / self.stiffness
+
+    def sample(self, key, field):
+        return field / self.stiffness + jax.random.normal(key, jnp.shape(field)) / jnp.sqrt(self.stiffness)
+
+    def cumulant(self, field):
+        return jnp.square(field) / (2 * self.stiffness) + jnp.log(2 * jnp.pi / self.stiffness) / 2
+
+    def inverse(self, mean):
+        return self.stiffness * mean
+
+    def self_energy(self, state):
+        return self.stiffness * jnp.square(state) / 2
+
+    def heated(self, temperature):
+        return Gaussian(temperature / self.stiffness)
+
+    def nudged(self, field, strength, target):
+        stiffness = check.number(
+            "nudge: the output's stiffness plus its strength", self.stiffness + strength, above=0.0
+        )
+        return Gaussian(1 / stiffness), field + strength * target

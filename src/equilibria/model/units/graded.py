@@ -1,0 +1,167 @@
+r"""Neurons with a smooth response, as Hopfield (1984) has them: `Graded` in [0, 1] and `GradedSpin` in [-1, 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import entr
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.model.units.unit import Unit
+
+# Gauss-Legendre quadrature in the angle t of s = sin(t/2)^2, t from 0 to pi: points that crowd at both ends of [0, 1].
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(64)
+_ANGLES = (np.sin(np.pi * (_NODES + 1) / 4) ** 2).astype(np.float32)
+_ANGLE_WEIGHTS = (np.pi / 4 * _NODE_WEIGHTS * np.sin(np.pi * (_NODES + 1) / 2)).astype(np.float32)
+
+
+class Graded(Unit):
+    r"""A neuron in [0, 1] with the logistic response of Hopfield (1984): its mode is the sigmoid of field / stiffness.
+
+    $$ u(s) = k\,[s \ln s + (1-s) \ln(1-s)] + \tfrac{q}{2} s^2 $$
+
+    with k the `stiffness` (1/k is the gain) and q the `curvature` that a nudge by squared error adds, none by default. An
+    activation $\rho$ in the energy (34) of Scellier and Bengio, whose state is $\rho^{-1}(s)$, has the self-energy
+    $\rho^{-1}(s)^2/2$ instead; Hopfield's $\int \rho^{-1}$ makes the response $\rho$ itself.
+
+    >>> Graded().mode(jnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.119..., 0.5..., 0.881...], dtype=float32)
+    """
+
+    stiffness: Array
+    curvature: Array | None
+    bounds: ClassVar = (0.0, 1.0)
+
+    def __init__(self, stiffness: ArrayLike = 1.0, curvature: ArrayLike | None = None):
+        self.stiffness = jnp.asarray(check.number("stiffness", stiffness, above=0.0), float)
+        self.curvature = None if curvature is None else jnp.asarray(curvature, float)
+
+    @property
+    def _width(self) -> float:
+        return self.bounds[1] - self.bounds[0]
+
+    def _added(self):
+        return 0.0 if self.curvature is None else self.curvature
+
+    @property
+    def least_curvature(self):
+        """Half way, where the logarithms of the self-energy bend least."""
+        return 4 * self.stiffness / self._width**2 + self._added()
+
+    def self_energy(self, state):
+        part = (jnp.asarray(state) - self.bounds[0]) / self._width
+        return -self.stiffness * (entr(part) + entr(1 - part)) + self._added() * jnp.square(state) / 2
+
+    def mode(self, field):
+        scaled = field * self._width / self.stiffness
+        if self.curvature is None:
+            return self.bounds[0] + self._width * jax.nn.sigmoid(scaled)
+        # z = (x - q s) w / k with s = low + w sigmoid(z) has one root in z, found by bisection in s, then Newton's steps.
+        pull = self.curvature * self._width / self.stiffness
+
+        def excess(part):
+            return jax.nn.sigmoid(scaled - pull * (self.bounds[0] + self._width * part)) - part
+
+        low, high = jnp.zeros_like(scaled), jnp.ones_like(scaled)
+        for _ in range(8):
+            middle = (low + high) / 2
+            above = excess(middle) > 0
+            low, high = jnp.where(above, middle, low), jnp.where(above, high, middle)
+        part = (low + high) / 2
+        for _ in range(3):
+            response = excess(part) + part
+            slope = -pull * self._width * response * (1 - response) - 1
+            part = jnp.clip(part - (response - part) / slope, 0, 1)
+        return self.bounds[0] + self._width * part
+
+    def _law(self, field):
+        """Points, and the logarithm of the law's weight on each, of a quadrature over where the law lives.
+
+        An angle replaces the value, so that points crowd where the logarithms of the self-energy bend most. The interval ends
+        where the weight has dropped by e^-30 from its maximum, by the least curvature.
+        """
+        field = jnp.asarray(field)
+        mode = self.mode(field)
+        reach = jnp.sqrt(60 / self.least_curvature)
+        low = jnp.maximum(mode - reach, self.bounds[0])[..., None]
+        high = jnp.minimum(mode + reach, self.bounds[1])[..., None]
+        points = low + (high - low) * _ANGLES
+        unit = jax.tree.map(lambda leaf: leaf[..., None], self)
+        return points, field[..., None] * points - unit.self_energy(points) + jnp.log((high - low) * _ANGLE_WEIGHTS)
+
+    def mean(self, field):
+        points, log_weights = self._law(field)
+        return jnp.sum(jax.nn.softmax(log_weights) * points, axis=-1)
+
+    def variance(self, field):
+        return _spread(*self._law(field))
+
+    def cumulant(self, field):
+        return jax.nn.logsumexp(self._law(field)[1], axis=-1)
+
+    def sample(self, key, field):
+        field = jnp.asarray(field, float)
+        mode = self.mode(field)
+        top = field * mode - self.self_energy(mode)
+        height = jnp.exp(top - self.cumulant(field))
+
+        def log_law(value):
+            inside = (value >= self.bounds[0]) & (value <= self.bounds[1])
+            return jnp.where(inside, field * value - self.self_energy(jnp.clip(value, *self.bounds)) - top, -jnp.inf)
+
+        return _log_concave(key, log_law, mode, height)
+
+    def heated(self, temperature):
+        added = None if self.curvature is None else self.curvature / temperature
+        return type(self)(self.stiffness / temperature, added)
+
+    def nudged(self, field, strength, target):
+        check.number("nudge: the output's least curvature with it", self.least_curvature + strength, above=0.0)
+        return type(self)(self.stiffness, self._added() + strength), field + strength * target
+
+
+class GradedSpin(Graded):
+    """A neuron in [-1, 1] whose mode is tanh(field / stiffness): `Graded`, as `Spin` is to `Binary`.
+
+    >>> GradedSpin().mode(jnp.array([-1.0, 0.0, 1.0])).round(3)
+    Array([-0.762,  0.   ,  0.762], dtype=float32)
+    """
+
+    bounds: ClassVar = (-1.0, 1.0)
+
+
+def _spread(points: Array, log_weights: Array) -> Array:
+    """The variance of a law given on points."""
+    weights = jax.nn.softmax(log_weights)
+    mean = jnp.sum(weights * points, axis=-1, keepdims=True)
+    return jnp.sum(weights * (points - mean) ** 2, axis=-1)
+
+
+def _log_concave(key: Array, log_law: Callable[[Array], Array], mode: Array, height: Array) -> Array:
+    """Exact draws from log-concave laws by rejection (Devroye 1986, section VII.2).
+
+    `log_law` is the logarithm of the density over its value at the mode, and `height` that value: every such density is below
+    h min(1, e^{1 - h |s - m|}), of which half is the flat part. One proposal in four is kept.
+    """
+
+    def propose(carry):
+        key, drawn, left = carry
+        key, *keys = jax.random.split(key, 5)
+        shape = mode.shape
+        flat = jax.random.bernoulli(keys[0], 0.5, shape)
+        beyond = jax.random.exponential(keys[1], shape)
+        distance = jnp.where(flat, jax.random.uniform(keys[2], shape), 1 + beyond)
+        uniform_key, sign_key = jax.random.split(keys[3])
+        value = mode + jax.random.rademacher(sign_key, shape, mode.dtype) * distance / height
+        bound = jnp.where(flat, 0.0, -beyond)
+        kept = left & (jnp.log(jax.random.uniform(uniform_key, shape)) + bound < log_law(value))
+        return key, jnp.where(kept, value, drawn), left & ~kept
+
+    first = key, mode, jnp.ones(mode.shape, bool)
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[2]), propose, first)[1]

@@ -1,0 +1,60 @@
+"""A layer in which exactly one neuron is on."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from equilibria import check
+from equilibria.model.units.unit import Unit
+
+
+class OneHot(Unit):
+    r"""A layer in which exactly one neuron is on: a class label, or one Potts spin with as many states as neurons.
+
+    The neurons of the layer answer together: $p(s_i = 1 | x) = e^{x_i} / \sum_j e^{x_j}$ over the last axis of the
+    field, with the cumulant function $\ln \sum_j e^{x_j}$ for the whole layer, of which each neuron carries an equal
+    part. It cannot be coupled to itself.
+
+    >>> OneHot().mean(jnp.zeros(4))
+    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
+
+    levels: ClassVar = (0.0, 1.0)
+    joint: ClassVar = True
+
+    def mean(self, field):
+        return jax.nn.softmax(field, axis=-1)
+
+    def variance(self, field):
+        mean = self.mean(field)
+        return mean * (1 - mean)
+
+    def mode(self, field):
+        return jax.nn.one_hot(jnp.argmax(field, axis=-1), jnp.shape(field)[-1])
+
+    def sample(self, key, field):
+        return jax.nn.one_hot(jax.random.categorical(key, field, axis=-1), jnp.shape(field)[-1])
+
+    def cumulant(self, field):
+        return jnp.broadcast_to(jax.nn.logsumexp(field, axis=-1, keepdims=True), field.shape) / field.shape[-1]
+
+    def inverse(self, mean):
+        return jnp.log(mean)
+
+    def count(self, size):
+        return size
+
+    def configuration(self, index, size):
+        return jax.nn.one_hot(index % size, size)
+
+    def nudged(self, field, strength, target):
+        return self, field + strength * (target - 0.5)
+
+    def check(self, argument, values, *, probabilities=False):
+        super().check(argument, values, probabilities=probabilities)
+        given = check.concrete(values)
+        if given is not None and not probabilities and (given.sum(-1) != 1).any():
+            check.refuse(argument, "a row without exactly one 1", "rows with one 1 and else 0 for OneHot units")

@@ -1,0 +1,144 @@
+r"""What a neuron can be.
+
+A unit with self-energy $u(s)$ in a field $x$ has the law
+
+$$ p(s \mid x) = e^{x s - u(s) - c(x)}, \qquad c(x) = \ln \int e^{x s - u(s)}\, d\mu(s), $$
+
+and everything else follows from the cumulant function $c$: the mean is $c'$, the variance $c''$, and the entropy
+relative to the measure $e^{-u} d\mu$ is its Legendre transform $c(x) - x\,c'(x)$. At temperature $T$ the same law holds
+for `unit.heated(T)`, whose self-energy is $u/T$, in the field $x/T$; so no method below needs to know about temperature.
+
+A new unit is one class: the seven methods of `Unit`, nothing else changes (see CONTRIBUTING.md).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+
+
+class Unit(eqx.Module):
+    """What every neuron offers: its response to a field.
+
+    `levels` lists the values of a discrete unit and is None for a continuous one, whose values fill the interval
+    `bounds`. `joint` says that the neurons of a layer answer together, not each to its own field. What the rest of the
+    house needs to know of a unit it asks by these and by the methods below, never by its type.
+    """
+
+    levels: ClassVar[tuple[float, ...] | None] = None
+    bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    joint: ClassVar[bool] = False
+
+    @abstractmethod
+    def mean(self, field: ArrayLike) -> Array:
+        """The average c'(x)."""
+
+    @abstractmethod
+    def variance(self, field: ArrayLike) -> Array:
+        """The variance c''(x)."""
+
+    @abstractmethod
+    def mode(self, field: ArrayLike) -> Array:
+        """The most probable value, argmax of x s - u(s)."""
+
+    @abstractmethod
+    def sample(self, key: Array, field: ArrayLike) -> Array:
+        """An independent draw for every element of `field`."""
+
+    @abstractmethod
+    def cumulant(self, field: ArrayLike) -> Array:
+        """The cumulant generating function c(x)."""
+
+    def entropy(self, field: ArrayLike) -> Array:
+        """The Legendre transform c(x) - x c'(x): the entropy relative to the unit's own measure."""
+        return self.cumulant(field) - field * self.mean(field)
+
+    def self_energy(self, state: ArrayLike) -> Array:
+        """The energy u(s) of the unit by itself; zero unless a unit says otherwise."""
+        return jnp.zeros_like(state)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest value."""
+        return self.bounds if self.levels is None else (min(self.levels), max(self.levels))
+
+    @property
+    def two_valued(self) -> bool:
+        """Whether each neuron by itself has two values: a spin, whatever they are called."""
+        return self.levels is not None and len(self.levels) == 2 and not self.joint
+
+    @property
+    def normal_stiffness(self) -> Array | None:
+        """The stiffness k of a unit with self-energy k s^2 / 2 on the whole line, None for every other one."""
+        return None
+
+    @property
+    def least_curvature(self) -> ArrayLike:
+        """The least second derivative of the self-energy, infinite for a discrete unit.
+
+        A nudge by squared error of a strength above minus this leaves the energy a minimum.
+        """
+        return np.inf if self.levels is not None else 0.0
+
+    def heated(self, temperature: ArrayLike) -> Unit:
+        """The same unit with its self-energy divided by the temperature."""
+        return self
+
+    def inverse(self, mean: ArrayLike) -> Array:
+        """The field x in which the average c'(x) is `mean`, by bisection; the mean must lie inside the unit's range.
+
+        A unit that knows its inverse says so; this one is for the others, with fields up to 1000.
+        """
+        mean = jnp.asarray(mean, float)
+
+        def halved(_, ends):
+            low, high = ends
+            middle = (low + high) / 2
+            above = self.mean(middle) > mean
+            return jnp.where(above, low, middle), jnp.where(above, middle, high)
+
+        ends = jnp.full_like(mean, -1e3), jnp.full_like(mean, 1e3)
+        low, high = jax.lax.fori_loop(0, 50, halved, ends)
+        return (low + high) / 2
+
+    def count(self, size: int) -> int | None:
+        """How many configurations a layer of `size` such neurons has; None if there is no end of them."""
+        return None if self.levels is None else len(self.levels) ** size
+
+    def configuration(self, index: Array, size: int) -> Array:
+        """The configurations of a layer with these numbers, from 0 to `count` - 1: (..., size)."""
+        levels = jnp.asarray(self.levels)
+        digits = []
+        for _ in range(size):
+            digits.append(levels[index % len(levels)])
+            index = index // len(levels)
+        return jnp.stack(digits, axis=-1)
+
+    def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
+        """The unit and field that are equivalent to an extra energy `strength` (s - `target`)^2 / 2."""
+        return self, field + strength * target
+
+    def check(self, argument: str, values: ArrayLike, *, probabilities: bool = False) -> None:
+        """Refuse values that this unit cannot take, or with `probabilities` only those outside its lowest and highest."""
+        check.finite(argument, values)
+        given = check.concrete(values)
+        if given is None:
+            return
+        low, high = self.range
+        if self.levels is None or probabilities:
+            outside, allowed = given[(given < low) | (given > high)], f"values in [{low:g}, {high:g}]"
+        else:
+            outside, allowed = given[~np.isin(given, np.array(self.levels))], f"only {self.levels}"
+        if outside.size:
+            check.refuse(
+                argument, f"{outside.flat[0]:g} among the values", f"{allowed} for {type(self).__name__} units"
+            )

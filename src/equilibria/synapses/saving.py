@@ -1,0 +1,79 @@
+"""A machine with binary synapses in a file of one bit for each weight."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+from equilibria import check, files
+from equilibria.model.architectures import rbm
+from equilibria.model.network import Network
+from equilibria.model.units import Spin
+from equilibria.synapses.distribution import Synapses
+
+_LAYERS = ("visible", "hidden")
+
+
+def save_synapses(path: str | Path, network: Network | Synapses) -> int:
+    """Write a machine with binary weights, one bit each, and the biases there are.
+
+    The file is a checkpoint with a digest over all of it, as every other; with an overhead of some 500 bytes, 784 x 100
+    weights take about 10 kB, and 314 kB as floats.
+
+    Args:
+        path: the file.
+        network: a machine whose weights have one size, or the synapses it is decoded from.
+
+    Returns:
+        The size of the file in bytes.
+
+    Raises:
+        ValueError: if the weights are not binary.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "machine.safetensors"
+    >>> save_synapses(path, Synapses(jnp.ones((80, 10)))) < 100 + 600
+    True
+    >>> load_synapses(path).couplings[0].shape
+    (80, 10)
+    """
+    if isinstance(network, Synapses):
+        network = network.network()
+    weights = np.asarray(network.couplings[0].matrix()) if network.names == _LAYERS else np.zeros(0)
+    scale = float(np.abs(weights).max(initial=0.0))
+    if scale == 0 or not np.allclose(np.abs(weights), scale):
+        check.refuse("network", "weights of several sizes, or none", "layers visible and hidden, weights of one size")
+    arrays = {"signs": np.packbits(weights > 0)}
+    arrays |= {layer.name: np.asarray(layer.bias, np.float32) for layer in network.layers if np.any(layer.bias)}
+    files.write(path, arrays, {"synapses": {"shape": list(weights.shape), "scale": scale}})
+    return Path(path).stat().st_size
+
+
+def load_synapses(path: str | Path) -> Network:
+    """The machine in a file of `save_synapses`, an ordinary network at temperature 1.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The network.
+
+    Raises:
+        CheckpointError: if the file is damaged, cut short or no such file.
+    """
+    if not Path(path).is_file():
+        check.refuse("path", repr(str(path)), "a file that save_synapses wrote")
+    found = files.load(path)
+    header = found.metadata.get("synapses")
+    if header is None or "signs" not in found.arrays:
+        raise files.CheckpointError(f"{path}: holds no binary synapses")
+    shape, signs = tuple(header["shape"]), found.arrays["signs"]
+    if len(shape) != 2 or len(signs) != -(-math.prod(shape) // 8):
+        raise files.CheckpointError(f"{path}: {len(signs)} bytes of signs, which are not those of {shape} weights")
+    bits = np.unpackbits(signs, count=math.prod(shape))
+    visible, hidden = (found.arrays.get(name) for name in _LAYERS)
+    weights = jnp.asarray(header["scale"] * (2.0 * bits.reshape(shape) - 1))
+    return rbm(weights=weights, visible_bias=visible, hidden_bias=hidden, visible=Spin(), hidden=Spin())

@@ -1,0 +1,77 @@
+"""`equilibria phase-diagram hopfield` and `equilibria recall`, from the command line's side."""
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+import equilibria as eq
+from equilibria import files
+from equilibria.app.cli import main
+
+
+@pytest.fixture(autouse=True)
+def apart(monkeypatch, tmp_path):
+    monkeypatch.setattr("equilibria.compiled.cache_compilations", lambda: None)  # leave the test process as it is
+    monkeypatch.chdir(tmp_path)
+
+
+def draw(path, spins):
+    path.parent.mkdir(exist_ok=True)
+    Image.fromarray(np.where(np.reshape(spins, (10, 12)) > 0, 255, 0).astype(np.uint8)).save(path)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    patterns = np.asarray(eq.data.random_patterns(3, 120, key=jax.random.key(0)))
+    for name, pattern in zip("abc", patterns, strict=True):
+        draw(tmp_path / "pictures" / f"{name}.png", pattern)
+    (tmp_path / "pictures" / "notes.txt").write_text("not a picture")
+    return patterns
+
+
+def test_the_phase_diagram_is_drawn_and_kept(tmp_path, capsys):
+    arguments = ["phase-diagram", "hopfield", "--sleep", "0", "--sleep", "1", "--points", "8", "--out", "diagram"]
+    assert main(arguments) == 0
+    assert (tmp_path / "diagram/phase-diagram.png").read_bytes().startswith(b"\x89PNG")
+    diagram = files.load_dataset(tmp_path / "diagram/phase-diagram.nc")
+    assert diagram.sleep.values.tolist() == [0.0, 1.0]
+    assert diagram.sizes["load"] == diagram.sizes["temperature"] == 8
+    np.testing.assert_allclose(diagram.spinodal.sel(temperature=0), eq.theory.hopfield_capacity(0.0, [0.0, 1.0]))
+    assert "sleep 1: at T = 0 patterns are retrieved up to a load of 0.38660" in capsys.readouterr().out
+
+
+def test_a_damaged_picture_is_recalled(tmp_path, pictures, capsys):
+    draw(tmp_path / "cue.png", np.where(np.arange(120) < 25, -1, pictures[1]))
+    assert main(["recall", "--patterns", "pictures", "--cue", "cue.png", "--sleep", "1"]) == 0
+    assert capsys.readouterr().out.startswith("recalled b.png: overlap 1.000 after")
+    assert (tmp_path / "recalled.png").exists()
+
+
+def test_a_mixture_is_no_stored_picture(tmp_path, pictures, capsys):
+    draw(tmp_path / "cue.png", np.sign(pictures.sum(axis=0)))
+    assert main(["recall", "--patterns", "pictures", "--cue", "cue.png"]) == 1
+    assert "no stored picture; the closest is" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["recall", "--patterns", "empty", "--cue", "cue.png"], "--patterns: got empty, without pictures"),
+        (["recall", "--patterns", "nowhere", "--cue", "cue.png"], "nowhere"),
+        (
+            ["recall", "--patterns", "pictures", "--cue", "wide.png"],
+            "wide.png: got a picture of shape (5, 9); allowed: (10, 12)",
+        ),
+        (["recall", "--patterns", "pictures", "--cue", "pictures/notes.txt"], "a file that is no picture"),
+        (["phase-diagram", "hopfield", "--sleep", "-1"], "sleep: got"),
+        (["phase-diagram", "hopfield", "--points", "1"], "points: got 1"),
+    ],
+)
+def test_an_error_of_use_is_one_line(arguments, message, tmp_path, pictures, capsys):
+    (tmp_path / "empty").mkdir()
+    Image.fromarray(np.zeros((5, 9), np.uint8)).save(tmp_path / "wide.png")
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

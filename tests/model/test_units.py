@@ -1,0 +1,165 @@
+"""One contract for every unit."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
+from scipy.special import xlogy
+
+import equilibria as eq
+from equilibria.model.units import Graded, GradedSpin
+
+UNITS = [eq.Spin(), eq.Binary(), eq.Gaussian(), eq.Gaussian(0.3), eq.Clipped(), eq.Clipped(4.0)]
+UNITS += [Graded(), Graded(0.4, 0.8), GradedSpin(2.0, -1.0)]
+FIELDS = np.array([-30.0, -3.0, -0.7, 0.0, 0.4, 1.3, 2.6, 30.0], np.float32)
+names = ["-".join([type(unit).__name__, *map(str, jax.tree.leaves(unit))]) for unit in UNITS]
+every_unit = pytest.mark.parametrize("unit", UNITS, ids=names)
+
+
+def graded_energy(unit, s):
+    """k [p ln p + (1 - p) ln(1 - p)] + q s^2 / 2 with p the fraction of the way from the lowest value to the highest."""
+    low, high = unit.bounds
+    p = (s - low) / (high - low)
+    return float(unit.stiffness) * (xlogy(p, p) + xlogy(1 - p, 1 - p)) + float(unit.curvature or 0.0) * s**2 / 2
+
+
+def moments_by_integration(unit, field):
+    """ln of the integral of e^{x s - u(s)}, and the mean and variance, without the unit's own formulas."""
+    # The exponent is measured from its largest value so that nothing overflows.
+    if unit.levels:
+        values = np.array(unit.levels)
+        weights = np.exp(field * values - abs(field))
+        mean = (weights * values).sum() / weights.sum()
+        return np.log(weights.sum()) + abs(field), mean, (weights * values**2).sum() / weights.sum() - mean**2
+    own = graded_energy if isinstance(unit, Graded) else lambda unit, s: float(unit.stiffness) * s**2 / 2
+    low, high = np.clip([-100, 100], *unit.bounds)
+    found = minimize_scalar(
+        lambda s: own(unit, s) - field * s, bounds=(low, high), method="bounded", options={"xatol": 1e-9}
+    )
+    peak, top = found.x, -found.fun
+    low, high = np.clip(np.array([-12, 12]) / np.sqrt(float(unit.stiffness)) + peak, *unit.bounds)
+
+    def integral(power, centre):
+        near = [point for point in (peak - 0.03, peak + 0.03) if low < point < high]
+        law = lambda s: (s - centre) ** power * np.exp(field * s - own(unit, s) - top)  # noqa: E731
+        return quad(law, low, high, points=near or None, epsabs=1e-14, epsrel=1e-10, limit=200)[0]
+
+    total = integral(0, 0.0)
+    mean = integral(1, 0.0) / total
+    return np.log(total) + top, mean, integral(2, mean) / total
+
+
+@every_unit
+def test_moments_agree_with_integration(unit):
+    for field in FIELDS.astype(float):
+        cumulant, mean, variance = moments_by_integration(unit, field)
+        np.testing.assert_allclose(unit.cumulant(field), cumulant, rtol=2e-6, atol=2e-6)
+        np.testing.assert_allclose(unit.mean(field), mean, rtol=2e-6, atol=1e-6)
+        np.testing.assert_allclose(unit.variance(field), variance, rtol=2e-5, atol=1e-6)
+
+
+@every_unit
+def test_mean_and_variance_are_derivatives_of_the_cumulant(unit):
+    with jax.enable_x64(True):
+        unit = jax.tree.map(lambda leaf: leaf.astype(float), unit)
+        slopes = jax.jit(lambda fields: [jax.vmap(jax.grad(f))(fields) for f in (unit.cumulant, unit.mean)])
+        fields = FIELDS[1:-1].astype(float)
+        mean, variance = slopes(fields)
+        np.testing.assert_allclose(mean, unit.mean(fields), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(variance, unit.variance(fields), rtol=1e-6, atol=1e-7)
+
+
+@every_unit
+def test_draws_have_the_moments(unit):
+    draws = 20_000
+    fields = jnp.repeat(FIELDS[:, None], draws, 1)
+    samples = np.asarray(eqx.filter_jit(type(unit).sample)(unit, jax.random.key(0), fields), np.float64)
+    mean, variance = np.asarray(unit.mean(FIELDS)), np.asarray(unit.variance(FIELDS))
+    error = np.sqrt(variance / draws)
+    assert (np.abs(samples.mean(1) - mean) <= 5 * error + 1e-6).all()
+    fourth = ((samples - mean[:, None]) ** 4).mean(1)
+    assert (np.abs(samples.var(1) - variance) <= 5 * np.sqrt(fourth / draws) + 1e-6).all()
+    low, high = unit.bounds if unit.levels is None else (min(unit.levels), max(unit.levels))
+    assert samples.min() >= low
+    assert samples.max() <= high
+
+
+@every_unit
+def test_mode_is_the_low_temperature_limit(unit):
+    temperature = 1e-4
+    fields = FIELDS[FIELDS != 0]  # at zero field the mode of a two-state unit is a convention
+    cold = unit.heated(temperature).mean(fields / temperature)
+    np.testing.assert_allclose(cold, unit.mode(fields), atol=2e-2)  # widths are sqrt(temperature) or less
+    np.testing.assert_allclose(unit.heated(0.3).mode(fields / 0.3), unit.mode(fields), rtol=1e-6, atol=1e-12)
+
+
+@every_unit
+def test_mode_minimises_the_energy(unit):
+    candidates = np.array(unit.levels) if unit.levels else np.linspace(*np.clip(unit.bounds, -200, 200), 200_001)
+    for field in FIELDS:
+        energies = np.asarray(unit.self_energy(candidates)) - field * candidates
+        best = float(unit.self_energy(unit.mode(field)) - field * unit.mode(field))
+        assert best <= energies.min() + 1e-5 * max(1.0, abs(energies.min()))
+
+
+@every_unit
+def test_entropy_is_the_legendre_transform(unit):
+    """S(m) = min over x of c(x) - x m, with slope -x."""
+    with jax.enable_x64(True):
+        unit = jax.tree.map(lambda leaf: leaf.astype(float), unit)
+        grid = jnp.linspace(-8, 8, 4001)
+        fields = jnp.array([-1.1, 0.2, 0.9])
+        transform = jax.jit(lambda: (unit.cumulant(grid) - grid * unit.mean(fields)[:, None]).min(1))()
+        np.testing.assert_allclose(unit.entropy(fields), transform, atol=1e-5)
+        slopes = jax.jit(jax.vmap(lambda field: jax.grad(unit.entropy)(field) / jax.grad(unit.mean)(field)))(fields)
+        np.testing.assert_allclose(slopes, -fields, rtol=1e-6)
+
+
+@every_unit
+def test_a_nudge_is_a_change_of_unit_and_field(unit):
+    """The nudged law is the law with the energy strength (s - target)^2 / 2 added: same odds between any two values."""
+    strength, target, field = 0.7, 0.4, 0.3
+    nudged, shifted = unit.nudged(jnp.asarray(field), strength, target)
+    values = np.array(unit.levels or (0.1, 0.5, 0.9))
+    added = np.asarray(unit.self_energy(values)) - field * values + strength * (values - target) ** 2 / 2
+    equivalent = np.asarray(nudged.self_energy(values)) - np.asarray(shifted) * values
+    np.testing.assert_allclose(np.diff(added), np.diff(equivalent), rtol=1e-5, atol=1e-6)
+
+
+@every_unit
+def test_values_outside_the_support_are_refused(unit):
+    unit.check("data", np.zeros(3) if not isinstance(unit, eq.Spin) else np.ones(3))
+    with pytest.raises(ValueError, match=r"data: got nan at index \(1,\); allowed: finite"):
+        unit.check("data", np.array([1.0, np.nan]))
+    if unit.levels or np.isfinite(unit.bounds).all():
+        with pytest.raises(ValueError, match=r"data: got 3 among the values; allowed: .* units"):
+            unit.check("data", np.array([1.0, 3.0]))
+
+
+def test_bad_parameters_are_refused():
+    with pytest.raises(ValueError, match=r"variance: got .*-1.*; allowed: finite and > 0"):
+        eq.Gaussian(variance=-1.0)
+    with pytest.raises(ValueError, match=r"stiffness: got"):
+        eq.Clipped(stiffness=0.0)
+    with pytest.raises(ValueError, match=r"stiffness: got"):
+        Graded(stiffness=-1.0)
+    with pytest.raises(ValueError, match=r"nudge: .* got -1.*; allowed: finite and > 0"):
+        Graded().nudged(jnp.zeros(1), -5.0, 0.0)
+
+
+@every_unit
+def test_units_are_transformable(unit):
+    """A unit is a pytree: a value in it may change without compiling again."""
+    traces = []
+
+    @eqx.filter_jit
+    def mean(unit, field):
+        traces.append(1)
+        return unit.mean(field)
+
+    mean(unit, jnp.ones(2))
+    mean(jax.tree.map(lambda leaf: leaf * 1.5, unit), jnp.ones(2))
+    assert len(traces) == 1
