@@ -286,7 +286,9 @@ def _advance(how: Equilibrator, system: System, loop: _Loop, until: ArrayLike, k
 
     def moving(loop: _Loop) -> Array:
         more = loop.step < until
-        return more if loop.residual is None else more & jnp.any(loop.residual > how.tolerance)
+        if loop.residual is None or how.tolerance is None:
+            return more
+        return more & jnp.any(loop.residual > how.tolerance)
 
     return jax.lax.while_loop(moving, lambda loop: _step(how, system, loop, key), loop)
 

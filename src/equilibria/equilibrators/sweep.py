@@ -67,7 +67,7 @@ class Sweeps(Equilibrator):
     def kind(self) -> Kind:
         return {"sample": "draws", "mean": "averages", "mode": "rests"}[self.update]  # type: ignore[return-value]
 
-    def at_zero(self):
+    def at_zero(self) -> Sweeps:
         return dataclasses.replace(self, update="mode") if self.update == "sample" else self
 
     def allowed(self, system: Conditioned) -> None:
@@ -128,7 +128,7 @@ class Sweeps(Equilibrator):
         # A nudge by squared error only shifts the field and stiffens the unit, so it is applied once, before the walk.
         unit, outside = system.effective(state, name, system.field(state, name, lateral=False))
         outside, start = columns(outside), columns(state[name])
-        held = columns(system.clamps[name].mask) if name in system.clamps else None
+        held = columns(jnp.asarray(system.held(name))) if name in system.clamps else None
         temperature = jnp.broadcast_to(system.temperature, batch).reshape(-1)
 
         blocks = _blocks(sites, size)

@@ -153,11 +153,11 @@ def train(
         devices=devices,
     )  # fmt: skip
     total = loop.length(epochs, steps)
-    options = {"metrics": metrics, "callbacks": callbacks, "checkpoint": checkpoint, "resume": resume}
     records = loop.default_records(total) if record is None else [check.count("record", step) for step in record]
     found, history, stopped = loop.run(
-        model, total, records, carry=carry, every=checkpoint_every, show_progress=show_progress, **options
-    )
+        model, total, records, carry=carry, metrics=metrics, callbacks=callbacks, checkpoint=checkpoint,
+        every=checkpoint_every, resume=resume, show_progress=show_progress,
+    )  # fmt: skip
     return Run(found.parameters, history.dataset(() if runs is None else ("run",)), found.rule, stopped)
 
 

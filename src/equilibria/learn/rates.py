@@ -6,7 +6,7 @@ Scellier and Bengio (section 5.2) choose a rate for every coupling so that $\|\D
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -32,7 +32,7 @@ def scale_by_coupling(factors: Sequence[float]) -> optax.GradientTransformation:
     """
     factors = [check.number("factors", factor, least=0.0) for factor in factors]
 
-    def update(updates, state, parameters=None):
+    def update(updates: Network, state: Any, parameters: Any = None) -> tuple[Network, Any]:
         return by_coupling(updates, factors), state
 
     return optax.GradientTransformation(lambda parameters: optax.EmptyState(), update)
@@ -63,10 +63,10 @@ def trust_ratio(change: float = 1e-3, *, decay: float = 0.99) -> optax.GradientT
     check.number("change", change, above=0.0)
     check.number("decay", decay, least=0.0, most=0.9999)
 
-    def init(parameters):
+    def init(parameters: Network) -> TrustRatio:
         return TrustRatio(jnp.zeros((), int), jnp.zeros(len(parameters.couplings)))
 
-    def update(updates, state, parameters):
+    def update(updates: Network, state: TrustRatio, parameters: Network) -> tuple[Network, TrustRatio]:
         calls = state.calls + 1
         norms = decay * state.norms + (1 - decay) * coupling_norms(updates)
         typical = norms / (1 - decay**calls)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
-
-from jax import Array
+from typing import Any, Literal
 
 from equilibria import check
 from equilibria.equilibrators.equilibrator import Equilibrator
@@ -14,19 +12,25 @@ from equilibria.equilibrators.mean_field import MeanField
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.equilibrators.temper import Tempered
 from equilibria.learn.contrast import Phase, Recipe, Start
-from equilibria.model.world import squared_error
+from equilibria.model.world import Cost, squared_error
 
 
 def cd(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
-    """Contrastive divergence: the free phase starts at the data and runs for `steps` sweeps.
+    """Contrastive divergence: the free phase starts at the data.
 
-    As in every recipe of the likelihood, `centered_gradient` takes the couplings' gradient about the means of both ends, and
-    `l1` and `l2` penalise the couplings by l1 |W| + l2 W^2 / 2.
+    Args:
+        steps: sweeps of the free phase.
+        centered_gradient: takes the couplings' gradient about the means of both ends.
+        l1: penalty l1 |W| on the couplings.
+        l2: penalty l2 W^2 / 2.
+
+    Returns:
+        The recipe, for `train`.
 
     >>> cd(steps=1).minus.start
     'data'
     """
-    return _likelihood(Sweeps(steps), "data", centered_gradient=centered_gradient, l1=l1, l2=l2)
+    return _likelihood(Sweeps(steps), "data", None, centered_gradient, l1, l2)
 
 
 def pcd(
@@ -34,21 +38,38 @@ def pcd(
 ) -> Recipe:
     """Persistent contrastive divergence: the free phase goes on from where it was.
 
-    `chains` is how many persistent chains there are, as many as examples in a batch by default.
+    Args:
+        steps: sweeps of the free phase in each update.
+        chains: how many persistent chains there are; as many as examples in a batch by default.
+        centered_gradient: takes the couplings' gradient about the means of both ends.
+        l1: penalty l1 |W| on the couplings.
+        l2: penalty l2 W^2 / 2.
+
+    Returns:
+        The recipe, for `train`.
 
     >>> pcd(steps=10).minus.start
     'chains'
     """
-    return _likelihood(Sweeps(steps), "chains", chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
+    return _likelihood(Sweeps(steps), "chains", chains, centered_gradient, l1, l2)
 
 
 def rdm(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """The free phase starts at random every time (Decelle, Furtlehner and Seoane's "Rdm").
 
+    Args:
+        steps: sweeps of the free phase.
+        centered_gradient: takes the couplings' gradient about the means of both ends.
+        l1: penalty l1 |W| on the couplings.
+        l2: penalty l2 W^2 / 2.
+
+    Returns:
+        The recipe, for `train`.
+
     >>> rdm(steps=10).minus.start
     'random'
     """
-    return _likelihood(Sweeps(steps), "random", centered_gradient=centered_gradient, l1=l1, l2=l2)
+    return _likelihood(Sweeps(steps), "random", None, centered_gradient, l1, l2)
 
 
 def tempered(
@@ -62,24 +83,47 @@ def tempered(
     l1: float = 0.0,
     l2: float = 0.0,
 ) -> Recipe:
-    """Persistent chains with parallel tempering: `rungs` copies of each, up to `hottest` times as hot (see `Tempered`).
+    """Persistent chains with parallel tempering (see `Tempered`).
+
+    Args:
+        steps: rounds of the free phase in each update.
+        chains: how many persistent chains there are; as many as examples in a batch by default.
+        rungs: copies of each chain.
+        hottest: temperature of the last copy, in multiples of that of the first.
+        adapt: how fast the temperatures between move at first.
+        centered_gradient: takes the couplings' gradient about the means of both ends.
+        l1: penalty l1 |W| on the couplings.
+        l2: penalty l2 W^2 / 2.
+
+    Returns:
+        The recipe, for `train`.
 
     >>> tempered(steps=1, rungs=5).minus.how.rungs
     5
     """
     how = Tempered(steps, rungs=rungs, hottest=hottest, adapt=adapt)
-    return _likelihood(how, "chains", chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
+    return _likelihood(how, "chains", chains, centered_gradient, l1, l2)
 
 
 def mean_field(
     steps: int = 20, chains: int | None = None, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0
 ) -> Recipe:
-    """Naive mean field: the free phase is `steps` rounds of the means' equations, going on from where they were.
+    """Naive mean field: the free phase is rounds of the means' equations, going on from where they were.
+
+    Args:
+        steps: rounds in each update.
+        chains: how many sets of means there are; as many as examples in a batch by default.
+        centered_gradient: takes the couplings' gradient about the means of both ends.
+        l1: penalty l1 |W| on the couplings.
+        l2: penalty l2 W^2 / 2.
+
+    Returns:
+        The recipe, for `train`.
 
     >>> mean_field().minus.how.order
     1
     """
-    return _expansion(1, steps, chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
+    return _expansion(1, steps, chains, centered_gradient, l1, l2)
 
 
 def tap(
@@ -93,33 +137,85 @@ def tap(
 ) -> Recipe:
     """Thouless-Anderson-Palmer equations to second or third order (Gabrié, Tramel and Krzakala 2015) in the free phase.
 
+    Args:
+        order: 2 or 3.
+        steps: rounds in each update.
+        chains: how many sets of means there are; as many as examples in a batch by default.
+        centered_gradient: takes the couplings' gradient about the means of both ends.
+        l1: penalty l1 |W| on the couplings.
+        l2: penalty l2 W^2 / 2.
+
+    Returns:
+        The recipe, for `train`.
+
     >>> tap(order=3).minus.how.order
     3
     """
-    check.choice("order", order, (2, 3))
-    return _expansion(order, steps, chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
+    return _expansion(check.choice("order", order, (2, 3)), steps, chains, centered_gradient, l1, l2)
 
 
 def exact(*, centered_gradient: bool = False, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """The exact gradient of the log-likelihood, by enumeration; for small networks.
 
-    Not centered unless asked: by itself it is the gradient, and `contrast` reports the likelihood itself.
+    Args:
+        centered_gradient: not unless asked: by itself this is the gradient, and `contrast` reports the likelihood itself.
+        l1: penalty l1 |W| on the couplings.
+        l2: penalty l2 W^2 / 2.
+
+    Returns:
+        The recipe, for `train`.
 
     >>> exact().plus.hold
     'all'
     """
-    return _likelihood(Exact(), "data", centered_gradient=centered_gradient, l1=l1, l2=l2)
+    return _likelihood(Exact(), "data", None, centered_gradient, l1, l2)
 
 
-def _expansion(order, steps, chains, **options) -> Recipe:
+def _expansion(
+    order: Literal[1, 2, 3], steps: int, chains: int | None, centered_gradient: bool, l1: float, l2: float
+) -> Recipe:
     # No tolerance: the means go on from the last step, and a fixed number of rounds costs the same every time.
-    return _likelihood(MeanField(steps, order=order, tolerance=None), "chains", chains, **options)
+    how = MeanField(steps, order=order, tolerance=None)
+    return _likelihood(how, "chains", chains, centered_gradient, l1, l2)
 
 
-def _likelihood(how: Equilibrator, start: Start, chains: int | None = None, *, centered_gradient, l1, l2) -> Recipe:
-    chains = None if chains is None else check.count("chains", chains)
+def _likelihood(
+    how: Equilibrator, start: Start, chains: int | None, centered_gradient: bool, l1: float, l2: float
+) -> Recipe:
     plus, minus = Phase(how.clamped(), hold="all"), Phase(how, start=start)
     return Recipe(plus, minus, chains=chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
+
+
+# Recipes of the likelihood that commands and estimators know by name; those that keep chains take `chains`.
+_PERSISTENT: dict[str, Callable[..., Recipe]] = {
+    "pcd": pcd, "tempered": tempered, "mean_field": mean_field, "tap": tap
+}  # fmt: skip
+LIKELIHOOD: dict[str, Callable[..., Recipe]] = {"cd": cd, "rdm": rdm, **_PERSISTENT}
+
+
+def likelihood_recipe(name: str, *, chains: int | None = None, **options: Any) -> Recipe:
+    """The recipe of the likelihood with this name.
+
+    Args:
+        name: "cd", "pcd", "rdm", "tempered", "mean_field" or "tap".
+        chains: how many persistent chains there are, for recipes that keep any.
+        **options: what the recipe takes besides.
+
+    Returns:
+        The recipe, for `train`.
+
+    Raises:
+        ValueError: if there is no such recipe, or it keeps no chains and some are asked for.
+
+    >>> likelihood_recipe("pcd", steps=2, chains=50).chains
+    50
+    """
+    make = LIKELIHOOD[check.choice("recipe", name, LIKELIHOOD)]
+    if name in _PERSISTENT:
+        return make(chains=chains, **options)
+    if chains is not None:
+        check.refuse("chains", chains, f"none with {name!r}, which keeps no chains from update to update")
+    return make(**options)
 
 
 def equilibrium_propagation(
@@ -130,16 +226,24 @@ def equilibrium_propagation(
     symmetric: bool = True,
     random_sign: bool = False,
     particles: bool | str = False,
-    cost: Callable[[Array, Array], Array] = squared_error,
+    cost: Cost = squared_error,
     watch_changes: bool = False,
 ) -> Recipe:
     """Equilibrium propagation (Scellier and Bengio, equation 11): the output nudged, against the output free.
 
-    Parameters: `nudge` is their xi; `symmetric` contrasts +nudge with -nudge instead of with the free phase, which cancels
-    the first-order error; `random_sign` flips the sign at random instead, as in the paper. `free` and `nudged` say how each
-    phase comes to rest: block descent of 20 and 6 sweeps by default. `particles` starts each example where it was left;
-    "float16" keeps them in half precision. `cost` is what the output is nudged to lower: `squared_error` or any other, such as
-    `cross_entropy` for a softmax read-out. `watch_changes` puts |dW| / |W| of each coupling into the history.
+    Args:
+        nudge: their xi.
+        free: how the free phase comes to rest; 20 sweeps of block descent by default.
+        nudged: how the nudged phases come to rest; 6 sweeps by default.
+        symmetric: contrasts +nudge with -nudge instead of with the free phase, which cancels the first-order error.
+        random_sign: flips the sign of the nudge at random from step to step, as in the paper.
+        particles: starts each example where it was left; "float16" keeps them in half precision.
+        cost: what the output is nudged to lower: `squared_error` or any other, such as `cross_entropy` for a softmax
+            read-out.
+        watch_changes: puts |dW| / |W| of each coupling into the history.
+
+    Returns:
+        The recipe, for `train`.
 
     >>> equilibrium_propagation(nudge=0.5).minus.nudge
     Array(-0.5, dtype=float32)
@@ -162,6 +266,14 @@ def contrastive_hebbian(
     *, free: Equilibrator | None = None, clamped: Equilibrator | None = None, particles: bool | str = False
 ) -> Recipe:
     """Contrastive Hebbian learning (Movellan 1990): the output clamped to its target, against the output free.
+
+    Args:
+        free: how the free phase comes to rest; 20 sweeps of block descent by default.
+        clamped: how the clamped phase does; the same by default.
+        particles: starts each example where it was left; "float16" keeps them in half precision.
+
+    Returns:
+        The recipe, for `train`.
 
     >>> contrastive_hebbian().plus.hold
     'all'

@@ -122,15 +122,15 @@ def rbm(
             check.refuse("key", None, "a random key or a seed, where no weights are given")
         sizes = check.count("visible_size", visible_size), check.count("hidden_size", hidden_size)
         weights = check.number("scale", scale, least=0.0) * jax.random.normal(as_key(key), sizes)
-    weights = check.shape("weights", jnp.asarray(weights, float), (visible_size, hidden_size))
+    matrix: Array = check.shape("weights", jnp.asarray(weights, float), (visible_size, hidden_size))
     biases = [
         jnp.zeros(size) if given is None else check.shape(name, jnp.asarray(given, float), (size,))
         for name, given, size in zip(
-            ("visible_bias", "hidden_bias"), (visible_bias, hidden_bias), weights.shape[-2:], strict=True
+            ("visible_bias", "hidden_bias"), (visible_bias, hidden_bias), matrix.shape[-2:], strict=True
         )
     ]
     layers = [Layer("visible", visible, biases[0]), Layer("hidden", hidden, biases[1])]
-    return Network(layers, [Dense(("visible", "hidden"), weights)])
+    return Network(layers, [Dense(("visible", "hidden"), matrix)])
 
 
 def layered(
@@ -180,7 +180,14 @@ def dense(
     return _coupled(names, sizes, units, pairs, gain, key)
 
 
-def _coupled(names, sizes, units, pairs, gain, key) -> Network:
+def _coupled(
+    names: Sequence[str],
+    sizes: Sequence[int],
+    units: Unit | Sequence[Unit],
+    pairs: Sequence[tuple[int, int]],
+    gain: float,
+    key: Array | int,
+) -> Network:
     """Layers of these names and sizes with Glorot weights between these pairs."""
     check.number("gain", gain, least=0.0)
     units = [units] * len(sizes) if isinstance(units, Unit) else list(units)

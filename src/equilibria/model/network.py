@@ -40,7 +40,7 @@ class Layer(eqx.Module):
     def __init__(self, name: str, unit: Unit, bias: ArrayLike):
         self.name, self.unit, self.bias = name, unit, jnp.asarray(bias, float)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check.shape("bias", self.bias, (None,))
         check.finite("bias", self.bias)
 
@@ -66,7 +66,7 @@ class Network(eqx.Module):
     def __init__(self, layers: Iterable[Layer], couplings: Iterable[Coupling] = ()):
         self.layers, self.couplings = tuple(layers), tuple(couplings)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if len(self.names) != len(set(self.names)):
             check.refuse("layers", self.names, "a different name for each layer")
         for coupling in self.couplings:

@@ -90,13 +90,13 @@ def hubbard_stratonovich(network: Network, layer: str = "hidden") -> Network:
     >>> machine.names, machine.couplings[0].weights.shape
     (('neurons', 'hidden'), (4, 2))
     """
-    factored = [coupling for coupling in network.couplings if coupling.factor() is not None]
+    factored = [(coupling, arm) for coupling in network.couplings if (arm := coupling.factor()) is not None]
     if len(factored) != 1:
         check.refuse("network", f"{len(factored)} factored couplings", "exactly one, as in eq.hopfield(patterns)")
     if layer in network.names:
         check.refuse("layer", repr(layer), f"a new name, other than {', '.join(network.names)}")
-    (coupling,) = factored
-    name, arm = coupling.ends[0], coupling.factor()
+    ((coupling, arm),) = factored
+    name = coupling.ends[0]
     layers = [_stiffened(other, arm) if other.name == name else other for other in network.layers]
     rest = [other for other in network.couplings if other is not coupling]
     hidden = Layer(layer, Gaussian(), jnp.zeros(arm.shape[1]))

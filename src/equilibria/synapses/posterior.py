@@ -99,7 +99,7 @@ class _Chain(NamedTuple):
 
 @jax.jit
 def _begun(machine: _Machine, keys: Array) -> _Chain:
-    def begun(key):
+    def begun(key: Array) -> _Chain:
         weights = jnp.where(jax.random.bernoulli(key, 0.5, machine.prior.shape), 1.0, -1.0)
         inside = jnp.sum(_ln2cosh(machine.scale * weights @ machine.hidden.T), axis=0)
         return _Chain(jnp.zeros((), int), weights, inside, jnp.zeros_like(weights), jnp.zeros(()))
@@ -109,10 +109,10 @@ def _begun(machine: _Machine, keys: Array) -> _Chain:
 
 @jax.jit
 def _advance(machine: _Machine, chains: _Chain, until: Array, left_out: Array, keys: Array) -> _Chain:
-    def advanced(data, chain, key):
+    def advanced(data: Array, chain: _Chain, key: Array) -> _Chain:
         rows = machine.scale * data.T  # what a visible neuron adds to the fields of the examples
 
-        def sweep(chain):
+        def sweep(chain: _Chain) -> _Chain:
             moved = _sweep(machine, rows, chain, jax.random.fold_in(key, chain.sweep))
             kept = jnp.where(chain.sweep >= left_out, moved.weights, 0.0)
             return moved._replace(sweep=chain.sweep + 1, total=chain.total + kept)
@@ -129,7 +129,7 @@ def _sweep(machine: _Machine, rows: Array, chain: _Chain, key: Array) -> _Chain:
     order = jax.random.permutation(order_key, prior.size)
     threshold = jnp.log(jax.random.uniform(threshold_key, order.shape))
 
-    def turn(step, carry):
+    def turn(step: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         weights, fields, inside, accepted = carry
         unit, neuron = order[step] // size, order[step] % size
         row, field = weights[neuron], fields[unit]

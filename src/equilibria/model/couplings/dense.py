@@ -8,6 +8,8 @@ the left.
 
 from __future__ import annotations
 
+from typing import Self
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -36,7 +38,7 @@ class Dense(Coupling):
     def __init__(self, ends: tuple[str, str], weights: ArrayLike):
         self.ends, self.weights = ends, jnp.asarray(weights, float)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check.shape("weights", self.weights, (None, None))
         check.finite("weights", self.weights)
         weights = check.concrete(self.weights)
@@ -50,32 +52,32 @@ class Dense(Coupling):
             check.refuse("weights", "a non-zero diagonal", "zeros on the diagonal: a neuron does not pull on itself")
 
     @property
-    def shape(self):
-        return self.weights.shape
+    def shape(self) -> tuple[int, int]:
+        return self.weights.shape[-2], self.weights.shape[-1]
 
-    def pull(self, state, toward):
+    def pull(self, state: Array, toward: str) -> Array:
         return state @ (self.weights if toward == self.ends[1] else self.weights.T)
 
-    def energy(self, state, other):
+    def energy(self, state: Array, other: Array) -> Array:
         if not self.lateral:
             return -jnp.sum((state @ self.weights) * other, axis=-1)
         # Written so that its gradient keeps the weights symmetric and the diagonal at zero.
         weights = self.weights - jnp.diag(jnp.diagonal(self.weights))
         return -jnp.sum((state @ (weights + weights.T)) * state, axis=-1) / 4
 
-    def matrix(self):
+    def matrix(self) -> Array:
         return self.weights
 
-    def scaled(self, factor):
+    def scaled(self, factor: ArrayLike) -> Self:
         return eqx.tree_at(lambda here: here.weights, self, factor * self.weights)
 
-    def prepacked(self):
+    def prepacked(self) -> Coupling:
         small = min(self.shape[-2:]) < _SMALLEST_SIDE
         if small or self.lateral or jax.default_backend() != "cpu":
             return self
         return _Prepacked(self.ends, self.weights, jax.lax.optimization_barrier(jnp.asarray(self.weights).T))
 
-    def about(self, means, slopes):
+    def about(self, means: tuple[Array, Array], slopes: tuple[Array, Array]) -> tuple[Self, tuple[Array, Array]]:
         about = jnp.outer(means[0], slopes[1]) + jnp.outer(slopes[0], means[1])
         if self.lateral:  # each pair is there twice, and no neuron with itself
             about = (about - jnp.diag(jnp.diagonal(about))) / 2
@@ -97,13 +99,13 @@ class _Prepacked(Dense):
     def __init__(self, ends: tuple[str, str], weights: Array, transposed: Array):
         self.ends, self.weights, self.transposed = ends, weights, transposed
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         """Nothing: the coupling that this one was made from has been checked."""
 
-    def prepacked(self):
+    def prepacked(self) -> Coupling:
         return self
 
-    def pull(self, state, toward):
+    def pull(self, state: Array, toward: str) -> Array:
         matrix = self.transposed if toward == self.ends[1] else self.weights
         states = state.reshape(-1, state.shape[-1])
         if len(states) > _MOST_STATES:

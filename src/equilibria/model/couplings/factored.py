@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Self
 
 import equinox as eqx
 import jax
@@ -17,7 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.model.couplings.coupling import Coupling
+from equilibria.model.couplings.coupling import Coupling, Walk
 
 
 class Factored(Coupling):
@@ -37,14 +38,14 @@ class Factored(Coupling):
     def __init__(self, ends: tuple[str, str], factors: ArrayLike):
         self.ends, self.factors = ends, jnp.asarray(factors, float)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check.shape("factors", self.factors, (None, None))
         check.finite("factors", self.factors)
         if not self.lateral:
             check.refuse("ends", self.ends, "the same layer twice: a factored coupling is within one layer")
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         return self.factors.shape[-1], self.factors.shape[-1]
 
     @property
@@ -52,32 +53,32 @@ class Factored(Coupling):
         """The diagonal of F^T F / N, a neuron's pull on itself, which is taken out."""
         return jnp.sum(jnp.square(self.factors), axis=0) / self.factors.shape[1]
 
-    def pull(self, state, toward):
+    def pull(self, state: Array, toward: str) -> Array:
         overlaps = state @ self.factors.T / self.factors.shape[-1]
         return overlaps @ self.factors - self.self_pull * state
 
-    def energy(self, state, other):
+    def energy(self, state: Array, other: Array) -> Array:
         overlaps = state @ self.factors.T
         whole = jnp.sum(jnp.square(overlaps), axis=-1) / self.factors.shape[-1]
         return -(whole - jnp.sum(self.self_pull * jnp.square(state), axis=-1)) / 2
 
-    def scaled(self, factor):
+    def scaled(self, factor: ArrayLike) -> Self:
         return eqx.tree_at(lambda here: here.factors, self, jnp.sqrt(factor) * self.factors)
 
-    def factor(self):
+    def factor(self) -> Array:
         return self.factors.T / jnp.sqrt(self.factors.shape[-1])
 
-    def filtered(self, gain):
+    def filtered(self, gain: Callable[[np.ndarray], np.ndarray]) -> Coupling:
         return Factored(self.ends, filtered(self.factors, gain))
 
-    def padded(self, factors):
+    def padded(self, factors: int) -> Coupling:
         missing = max(0, factors - len(self.factors))
         return Factored(self.ends, jnp.pad(self.factors, ((0, missing), (0, 0))))
 
-    def prepacked(self):
+    def prepacked(self) -> Coupling:
         return _Prepacked(self.ends, self.factors, jax.lax.optimization_barrier(self.self_pull))
 
-    def walk(self, state):
+    def walk(self, state: Array) -> Walk:
         overlaps = self.factors @ state / self.factors.shape[-1]
         return _FactoredWalk(self.factors.T, self.self_pull, overlaps)
 
@@ -95,10 +96,10 @@ class _Prepacked(Factored):
         self.ends, self.factors, self.diagonal = ends, factors, diagonal
 
     @property
-    def self_pull(self):
+    def self_pull(self) -> Array:
         return self.diagonal
 
-    def prepacked(self):
+    def prepacked(self) -> Coupling:
         return self
 
 
@@ -107,14 +108,14 @@ class _FactoredWalk(eqx.Module):
     self_pull: Array
     overlaps: Array  # (K, chains)
 
-    def fields(self, neurons, sites):
+    def fields(self, neurons: Array, sites: Array) -> Array:
         return self.factors[sites] @ self.overlaps - self.self_pull[sites][:, None] * neurons[sites]
 
-    def among(self, sites):
+    def among(self, sites: Array) -> Array:
         here = self.factors[sites]
         return jnp.where(sites[:, None] == sites, 0, here @ here.T / self.factors.shape[0])
 
-    def moved(self, sites, changes):
+    def moved(self, sites: Array, changes: Array) -> _FactoredWalk:
         overlaps = self.overlaps + self.factors[sites].T @ (changes / self.factors.shape[0])
         return _FactoredWalk(self.factors, self.self_pull, overlaps)
 

@@ -6,11 +6,13 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
 
 from equilibria.model.units.unit import Unit
 
 
-def heads(key, field):
+def heads(key: Array, field: Array) -> Array:
     """True with probability 1 / (1 + e^-field). A draw u is below it where u (1 + e^-field) < 1, which needs no division."""
     return jax.random.uniform(key, jnp.shape(field)) * (1 + jnp.exp(-jnp.asarray(field))) < 1
 
@@ -24,23 +26,23 @@ class Binary(Unit):
 
     levels: ClassVar = (0.0, 1.0)
 
-    def mean(self, field):
+    def mean(self, field: Array) -> Array:
         return jax.nn.sigmoid(field)
 
-    def variance(self, field):
+    def variance(self, field: Array) -> Array:
         return jax.nn.sigmoid(field) * jax.nn.sigmoid(-field)
 
-    def mode(self, field):
+    def mode(self, field: Array) -> Array:
         return jnp.where(jnp.asarray(field) >= 0, 1.0, 0.0)
 
-    def sample(self, key, field):
+    def sample(self, key: Array, field: Array) -> Array:
         return jnp.where(heads(key, field), 1.0, 0.0)
 
-    def cumulant(self, field):
+    def cumulant(self, field: Array) -> Array:
         return jax.nn.softplus(field)
 
-    def inverse(self, mean):
+    def inverse(self, mean: Array) -> Array:
         return jnp.log(mean) - jnp.log1p(-jnp.asarray(mean))
 
-    def nudged(self, field, strength, target):
+    def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
         return self, field + strength * (target - 0.5)  # s^2 = s: the square is a field as well

@@ -36,10 +36,10 @@ class Clipped(Unit):
         self.stiffness = jnp.asarray(check.number("stiffness", stiffness, above=0.0), float)
 
     @property
-    def least_curvature(self):
+    def least_curvature(self) -> Array:
         return self.stiffness
 
-    def _law(self, field):
+    def _law(self, field: Array) -> tuple[Array, Array]:
         """Points, and the logarithm of the law's weight on each, of a quadrature over where the law lives.
 
         The closed form of a cut-off normal law loses all its digits once the cut is a few widths away; a sum of
@@ -48,7 +48,7 @@ class Clipped(Unit):
         field, stiffness = jnp.asarray(field)[..., None], self.stiffness[..., None]
         mode = jnp.clip(field / stiffness, 0, 1)
 
-        def reach(slope):
+        def reach(slope: Array) -> Array:
             return 60 / (slope + jnp.sqrt(slope**2 + 60 * stiffness))
 
         low = jnp.maximum(mode - reach(jnp.maximum(field - stiffness, 0)), 0)
@@ -56,23 +56,23 @@ class Clipped(Unit):
         points = low + (high - low) * _POINTS
         return points, field * points - stiffness * points**2 / 2 + jnp.log((high - low) * _WEIGHTS)
 
-    def mean(self, field):
+    def mean(self, field: Array) -> Array:
         points, log_weights = self._law(field)
         return jnp.sum(jax.nn.softmax(log_weights) * points, axis=-1)
 
-    def variance(self, field):
+    def variance(self, field: Array) -> Array:
         points, log_weights = self._law(field)
         weights = jax.nn.softmax(log_weights)
         mean = jnp.sum(weights * points, axis=-1, keepdims=True)
         return jnp.sum(weights * (points - mean) ** 2, axis=-1)
 
-    def cumulant(self, field):
+    def cumulant(self, field: Array) -> Array:
         return jax.nn.logsumexp(self._law(field)[1], axis=-1)
 
-    def mode(self, field):
+    def mode(self, field: Array) -> Array:
         return jnp.clip(field / self.stiffness, 0, 1)
 
-    def sample(self, key, field):
+    def sample(self, key: Array, field: Array) -> Array:
         # The quantile is taken at the edge to which the law leans: there single precision has digits.
         leans_high = field > self.stiffness / 2
         centre = jnp.where(leans_high, 1 - field / self.stiffness, field / self.stiffness)
@@ -83,13 +83,13 @@ class Clipped(Unit):
         distance = jnp.clip(centre - width * _normal_quantile(log_mass), 0, 1)
         return jnp.where(leans_high, 1 - distance, distance)
 
-    def self_energy(self, state):
+    def self_energy(self, state: Array) -> Array:
         return self.stiffness * jnp.square(state) / 2
 
-    def heated(self, temperature):
+    def heated(self, temperature: ArrayLike) -> Clipped:
         return Clipped(self.stiffness / temperature)
 
-    def nudged(self, field, strength, target):
+    def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
         return Clipped(self.stiffness + strength), field + strength * target
 
 

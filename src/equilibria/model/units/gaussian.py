@@ -26,38 +26,38 @@ class Gaussian(Unit):
         self.stiffness = 1 / jnp.asarray(check.number("variance", variance, above=0.0), float)
 
     @property
-    def normal_stiffness(self):
+    def normal_stiffness(self) -> Array:
         return self.stiffness
 
     @property
-    def least_curvature(self):
+    def least_curvature(self) -> Array:
         return self.stiffness
 
-    def mean(self, field):
+    def mean(self, field: Array) -> Array:
         return field / self.stiffness
 
-    def variance(self, field):
+    def variance(self, field: Array) -> Array:
         return jnp.ones_like(field) / self.stiffness
 
-    def mode(self, field):
+    def mode(self, field: Array) -> Array:
         return field / self.stiffness
 
-    def sample(self, key, field):
+    def sample(self, key: Array, field: Array) -> Array:
         return field / self.stiffness + jax.random.normal(key, jnp.shape(field)) / jnp.sqrt(self.stiffness)
 
-    def cumulant(self, field):
+    def cumulant(self, field: Array) -> Array:
         return jnp.square(field) / (2 * self.stiffness) + jnp.log(2 * jnp.pi / self.stiffness) / 2
 
-    def inverse(self, mean):
+    def inverse(self, mean: Array) -> Array:
         return self.stiffness * mean
 
-    def self_energy(self, state):
+    def self_energy(self, state: Array) -> Array:
         return self.stiffness * jnp.square(state) / 2
 
-    def heated(self, temperature):
+    def heated(self, temperature: ArrayLike) -> Gaussian:
         return Gaussian(temperature / self.stiffness)
 
-    def nudged(self, field, strength, target):
+    def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
         stiffness = check.number(
             "nudge: the output's stiffness plus its strength", self.stiffness + strength, above=0.0
         )

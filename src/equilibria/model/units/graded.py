@@ -46,26 +46,26 @@ class Graded(Unit):
     def _width(self) -> float:
         return self.bounds[1] - self.bounds[0]
 
-    def _added(self):
+    def _added(self) -> Array | float:
         return 0.0 if self.curvature is None else self.curvature
 
     @property
-    def least_curvature(self):
+    def least_curvature(self) -> Array:
         """Half way, where the logarithms of the self-energy bend least."""
         return 4 * self.stiffness / self._width**2 + self._added()
 
-    def self_energy(self, state):
+    def self_energy(self, state: Array) -> Array:
         part = (jnp.asarray(state) - self.bounds[0]) / self._width
         return -self.stiffness * (entr(part) + entr(1 - part)) + self._added() * jnp.square(state) / 2
 
-    def mode(self, field):
+    def mode(self, field: Array) -> Array:
         scaled = field * self._width / self.stiffness
         if self.curvature is None:
             return self.bounds[0] + self._width * jax.nn.sigmoid(scaled)
         # z = (x - q s) w / k with s = low + w sigmoid(z) has one root in z, found by bisection in s, then Newton's steps.
         pull = self.curvature * self._width / self.stiffness
 
-        def excess(part):
+        def excess(part: Array) -> Array:
             return jax.nn.sigmoid(scaled - pull * (self.bounds[0] + self._width * part)) - part
 
         low, high = jnp.zeros_like(scaled), jnp.ones_like(scaled)
@@ -80,7 +80,7 @@ class Graded(Unit):
             part = jnp.clip(part - (response - part) / slope, 0, 1)
         return self.bounds[0] + self._width * part
 
-    def _law(self, field):
+    def _law(self, field: Array) -> tuple[Array, Array]:
         """Points, and the logarithm of the law's weight on each, of a quadrature over where the law lives.
 
         An angle replaces the value, so that points crowd where the logarithms of the self-energy bend most. The interval ends
@@ -95,33 +95,33 @@ class Graded(Unit):
         unit = jax.tree.map(lambda leaf: leaf[..., None], self)
         return points, field[..., None] * points - unit.self_energy(points) + jnp.log((high - low) * _ANGLE_WEIGHTS)
 
-    def mean(self, field):
+    def mean(self, field: Array) -> Array:
         points, log_weights = self._law(field)
         return jnp.sum(jax.nn.softmax(log_weights) * points, axis=-1)
 
-    def variance(self, field):
+    def variance(self, field: Array) -> Array:
         return _spread(*self._law(field))
 
-    def cumulant(self, field):
+    def cumulant(self, field: Array) -> Array:
         return jax.nn.logsumexp(self._law(field)[1], axis=-1)
 
-    def sample(self, key, field):
+    def sample(self, key: Array, field: Array) -> Array:
         field = jnp.asarray(field, float)
         mode = self.mode(field)
         top = field * mode - self.self_energy(mode)
         height = jnp.exp(top - self.cumulant(field))
 
-        def log_law(value):
+        def log_law(value: Array) -> Array:
             inside = (value >= self.bounds[0]) & (value <= self.bounds[1])
             return jnp.where(inside, field * value - self.self_energy(jnp.clip(value, *self.bounds)) - top, -jnp.inf)
 
         return _log_concave(key, log_law, mode, height)
 
-    def heated(self, temperature):
+    def heated(self, temperature: ArrayLike) -> Graded:
         added = None if self.curvature is None else self.curvature / temperature
         return type(self)(self.stiffness / temperature, added)
 
-    def nudged(self, field, strength, target):
+    def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
         check.number("nudge: the output's least curvature with it", self.least_curvature + strength, above=0.0)
         return type(self)(self.stiffness, self._added() + strength), field + strength * target
 
@@ -150,7 +150,7 @@ def _log_concave(key: Array, log_law: Callable[[Array], Array], mode: Array, hei
     h min(1, e^{1 - h |s - m|}), of which half is the flat part. One proposal in four is kept.
     """
 
-    def propose(carry):
+    def propose(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         key, drawn, left = carry
         key, *keys = jax.random.split(key, 5)
         shape = mode.shape

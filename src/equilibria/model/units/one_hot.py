@@ -6,6 +6,8 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
 
 from equilibria import check
 from equilibria.model.units.unit import Unit
@@ -25,35 +27,35 @@ class OneHot(Unit):
     levels: ClassVar = (0.0, 1.0)
     joint: ClassVar = True
 
-    def mean(self, field):
+    def mean(self, field: Array) -> Array:
         return jax.nn.softmax(field, axis=-1)
 
-    def variance(self, field):
+    def variance(self, field: Array) -> Array:
         mean = self.mean(field)
         return mean * (1 - mean)
 
-    def mode(self, field):
+    def mode(self, field: Array) -> Array:
         return jax.nn.one_hot(jnp.argmax(field, axis=-1), jnp.shape(field)[-1])
 
-    def sample(self, key, field):
+    def sample(self, key: Array, field: Array) -> Array:
         return jax.nn.one_hot(jax.random.categorical(key, field, axis=-1), jnp.shape(field)[-1])
 
-    def cumulant(self, field):
+    def cumulant(self, field: Array) -> Array:
         return jnp.broadcast_to(jax.nn.logsumexp(field, axis=-1, keepdims=True), field.shape) / field.shape[-1]
 
-    def inverse(self, mean):
+    def inverse(self, mean: Array) -> Array:
         return jnp.log(mean)
 
-    def count(self, size):
+    def count(self, size: int) -> int:
         return size
 
-    def configuration(self, index, size):
+    def configuration(self, index: Array, size: int) -> Array:
         return jax.nn.one_hot(index % size, size)
 
-    def nudged(self, field, strength, target):
+    def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
         return self, field + strength * (target - 0.5)
 
-    def check(self, argument, values, *, probabilities=False):
+    def check(self, argument: str, values: ArrayLike, *, probabilities: bool = False) -> None:
         super().check(argument, values, probabilities=probabilities)
         given = check.concrete(values)
         if given is not None and not probabilities and (given.sum(-1) != 1).any():

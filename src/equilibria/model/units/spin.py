@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import jax.numpy as jnp
+from jax import Array
 
 from equilibria.model.units.binary import heads
 from equilibria.model.units.unit import Unit
@@ -19,20 +20,20 @@ class Spin(Unit):
 
     levels: ClassVar = (-1.0, 1.0)
 
-    def mean(self, field):
+    def mean(self, field: Array) -> Array:
         return jnp.tanh(field)
 
-    def variance(self, field):
+    def variance(self, field: Array) -> Array:
         return 1 - jnp.tanh(field) ** 2
 
-    def mode(self, field):
+    def mode(self, field: Array) -> Array:
         return jnp.where(jnp.asarray(field) >= 0, 1.0, -1.0)
 
-    def sample(self, key, field):
+    def sample(self, key: Array, field: Array) -> Array:
         return jnp.where(heads(key, 2 * field), 1.0, -1.0)
 
-    def cumulant(self, field):
+    def cumulant(self, field: Array) -> Array:
         return jnp.logaddexp(field, -field)
 
-    def inverse(self, mean):
+    def inverse(self, mean: Array) -> Array:
         return jnp.arctanh(mean)

@@ -39,30 +39,30 @@ class Unit(eqx.Module):
     joint: ClassVar[bool] = False
 
     @abstractmethod
-    def mean(self, field: ArrayLike) -> Array:
+    def mean(self, field: Array) -> Array:
         """The average c'(x)."""
 
     @abstractmethod
-    def variance(self, field: ArrayLike) -> Array:
+    def variance(self, field: Array) -> Array:
         """The variance c''(x)."""
 
     @abstractmethod
-    def mode(self, field: ArrayLike) -> Array:
+    def mode(self, field: Array) -> Array:
         """The most probable value, argmax of x s - u(s)."""
 
     @abstractmethod
-    def sample(self, key: Array, field: ArrayLike) -> Array:
+    def sample(self, key: Array, field: Array) -> Array:
         """An independent draw for every element of `field`."""
 
     @abstractmethod
-    def cumulant(self, field: ArrayLike) -> Array:
+    def cumulant(self, field: Array) -> Array:
         """The cumulant generating function c(x)."""
 
-    def entropy(self, field: ArrayLike) -> Array:
+    def entropy(self, field: Array) -> Array:
         """The Legendre transform c(x) - x c'(x): the entropy relative to the unit's own measure."""
         return self.cumulant(field) - field * self.mean(field)
 
-    def self_energy(self, state: ArrayLike) -> Array:
+    def self_energy(self, state: Array) -> Array:
         """The energy u(s) of the unit by itself; zero unless a unit says otherwise."""
         return jnp.zeros_like(state)
 
@@ -93,14 +93,14 @@ class Unit(eqx.Module):
         """The same unit with its self-energy divided by the temperature."""
         return self
 
-    def inverse(self, mean: ArrayLike) -> Array:
+    def inverse(self, mean: Array) -> Array:
         """The field x in which the average c'(x) is `mean`, by bisection; the mean must lie inside the unit's range.
 
         A unit that knows its inverse says so; this one is for the others, with fields up to 1000.
         """
         mean = jnp.asarray(mean, float)
 
-        def halved(_, ends):
+        def halved(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = ends
             middle = (low + high) / 2
             above = self.mean(middle) > mean
