@@ -24,8 +24,18 @@ def hopfield(patterns: ArrayLike, sleep: float = 0.0) -> Network:
 
     $$ J = \frac1N \xi^T (1+t)(1+tC)^{-1} \xi, \qquad C = \frac1N \xi \xi^T, \qquad J_{ii} = 0 $$
 
-    Parameters: `patterns` is (K, N) of -1 and +1; `sleep` is t, the sleeping time: 0 is Hebb's rule, larger values remove the
-    patterns' interference, and infinity is the pseudo-inverse rule (Agliari 2024). The N x N matrix is never formed.
+    (Agliari 2024, "Patterns' revision"). The N x N matrix is never formed.
+
+    Args:
+        patterns: the K patterns xi, (K, N) of -1 and +1; 0 and 1 are taken as -1 and +1, with a warning.
+        sleep: t, the sleeping time: 0 is Hebb's rule, larger values remove the patterns' interference, and infinity is the
+            pseudo-inverse rule.
+
+    Returns:
+        The network.
+
+    Raises:
+        ValueError: if the patterns have other values or no such shape, or the sleep is below zero.
 
     >>> net = hopfield([[1, -1, 1, -1], [1, 1, -1, -1]])
     >>> net.energy({"neurons": jnp.array([1.0, -1.0, 1.0, -1.0])})
@@ -35,14 +45,24 @@ def hopfield(patterns: ArrayLike, sleep: float = 0.0) -> Network:
 
 
 def hopfield_from_examples(examples: ArrayLike, *, supervised: bool = True, sleep: float = 0.0) -> Network:
-    r"""A Hopfield network that has only seen `examples` of its patterns, (K, M, N): M noisy copies of each.
+    r"""A Hopfield network that has only seen examples of its patterns.
 
     $$ J^{\text{sup}} = \frac{1}{N R} \sum_\mu \bar\eta^\mu \bar\eta^{\mu T}, \qquad
        J^{\text{unsup}} = \frac{1}{N M R} \sum_{\mu, a} \eta^{\mu a} \eta^{\mu a\, T} $$
 
     with $\bar\eta^\mu$ the mean of the examples of pattern $\mu$ and R the mean square of its entries, which makes the scale
-    that of Hebb's rule on the patterns. A `supervised` network knows which examples belong together, another one does not.
-    Either then sleeps, as in `hopfield` (Agliari 2024, "Patterns' revision").
+    that of Hebb's rule on the patterns (Agliari 2024, "Patterns' revision").
+
+    Args:
+        examples: (K, M, N) of -1 and +1: M noisy copies of each of K patterns.
+        supervised: whether the network knows which examples belong together.
+        sleep: the sleeping time t, as in `hopfield`.
+
+    Returns:
+        The network.
+
+    Raises:
+        ValueError: if the examples have other values or no such shape, or cancel in every neuron.
 
     >>> net = hopfield_from_examples([[[1, -1, 1, -1], [1, -1, 1, 1]]])
     >>> net.couplings[0].factors.round(2)
@@ -66,6 +86,17 @@ def _associative(factors: np.ndarray, sleep: float) -> Network:
 
 def as_spins(argument: str, values: ArrayLike, axes: tuple[str, ...]) -> np.ndarray:
     """Values of -1 and +1 with these axes, none empty; 0 and 1 are taken as -1 and +1, with a warning.
+
+    Args:
+        argument: what an error calls the values.
+        values: what was given.
+        axes: the names of the axes there must be.
+
+    Returns:
+        The values in float32.
+
+    Raises:
+        ValueError: if there are other values or other axes.
 
     >>> as_spins("patterns", [[1, -1]], ("patterns", "neurons"))
     array([[ 1., -1.]], dtype=float32)
@@ -141,10 +172,22 @@ def layered(
     gain: float = 1.0,
     key: Array | int,
 ) -> Network:
-    r"""A chain of layers "input", "hidden1", ..., "output", each coupled to the next.
+    """A chain of layers "input", "hidden1", ..., "output", each coupled to the next.
 
-    Weights are uniform with Glorot's variance $2 g^2/(n_a + n_b)$, g the `gain`; biases are zero. `units` is one unit for all
-    layers or one for each; `skips` lists further pairs of layers to couple, by number from 0.
+    Weights are uniform with Glorot's variance $2 g^2/(n_a + n_b)$, g the `gain`; biases are zero.
+
+    Args:
+        sizes: the numbers of neurons, at least two layers.
+        units: one unit for all layers, or one for each.
+        skips: further pairs of layers to couple, by number from 0.
+        gain: how many times wider than Glorot's the weights are drawn.
+        key: a random key or a seed.
+
+    Returns:
+        The network.
+
+    Raises:
+        ValueError: if there are fewer than two layers, or units or skips do not fit them.
 
     >>> [coupling.shape for coupling in layered((784, 500, 10), key=0).couplings]
     [(784, 500), (500, 10)]
@@ -167,8 +210,20 @@ def dense(
 ) -> Network:
     """A network in which every neuron is coupled to every other one.
 
-    `sizes` is the number of neurons of one layer called "neurons", or the sizes of several layers "input", "hidden1", ...,
-    "output" that are all coupled to one another and to themselves. Weights are drawn as in `layered`.
+    Weights are drawn as in `layered`; biases are zero.
+
+    Args:
+        sizes: the number of neurons of one layer called "neurons", or the sizes of several layers "input", "hidden1", ...,
+            "output" that are all coupled to one another and to themselves.
+        units: one unit for all layers, or one for each.
+        gain: how many times wider than Glorot's the weights are drawn.
+        key: a random key or a seed.
+
+    Returns:
+        The network.
+
+    Raises:
+        ValueError: if a size is no count, or there is another number of units.
 
     >>> len(dense((4, 3, 2), key=0).couplings)
     6

@@ -19,7 +19,42 @@ from equilibria.model.units import Unit
 
 
 def save_network(folder: str | Path, network: Network) -> Path:
-    """Write a network as the checkpoint of step 0 of `folder`.
+    """Write a network as the checkpoint of step 0 of a folder; `load_network` reads it.
+
+    Args:
+        folder: where to; it is made if it is not there.
+        network: what is written, with units and couplings of any kind.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ValueError: if the folder holds a run that has gone further than step 0.
+
+    >>> import tempfile
+    >>> from equilibria import rbm
+    >>> path = save_network(tempfile.mkdtemp(), rbm(4, 3, key=0))
+    >>> path.name
+    'checkpoint-000000000.safetensors'
+    """
+    arrays, structure = describe(network)
+    return files.save(folder, 0, arrays, {"model": structure})
+
+
+def load_network(path: str | Path, *, fallback: bool = False) -> Network:
+    """The network in a checkpoint: what `train` left, or `save_network`.
+
+    Units and couplings of one's own must be imported before.
+
+    Args:
+        path: a checkpoint file, or a folder, of which the newest checkpoint is taken.
+        fallback: takes the newest good checkpoint before a damaged one, with a warning.
+
+    Returns:
+        The network.
+
+    Raises:
+        CheckpointError: if there is no checkpoint, it is damaged, or it holds no network.
 
     >>> import tempfile
     >>> from equilibria import rbm
@@ -28,12 +63,6 @@ def save_network(folder: str | Path, network: Network) -> Path:
     >>> load_network(folder).names
     ('visible', 'hidden')
     """
-    arrays, structure = describe(network)
-    return files.save(folder, 0, arrays, {"model": structure})
-
-
-def load_network(path: str | Path, *, fallback: bool = False) -> Network:
-    """The network in a checkpoint file, or in the newest checkpoint of a folder: what `train` left, or `save_network`."""
     checkpoint = files.load(path, fallback=fallback)
     found = rebuild(checkpoint.metadata.get("model"), checkpoint.arrays)
     if not isinstance(found, Network):

@@ -24,7 +24,12 @@ from equilibria.model.units import Binary, Gaussian, Spin, Unit
 
 
 class Marginal(eqx.Module):
-    """A network seen without one of its layers: its free energy."""
+    """A network seen without one of its layers: its free energy.
+
+    Attributes:
+        network: the whole network.
+        layer: the layer that is summed out.
+    """
 
     network: Network
     layer: str = eqx.field(static=True)
@@ -35,14 +40,24 @@ class Marginal(eqx.Module):
 
 
 def marginalise(network: Network, layer: str) -> Network | Marginal:
-    r"""The exact law of the other layers once `layer` is summed out.
+    r"""The exact law of the other layers once one layer is summed out.
 
     A Gaussian layer of variance v in the field $b + W^T s$ leaves another network behind: couplings $v W W^T$ and biases
     $v W b$. The diagonal of the coupling, a self-energy $-\frac v2 (W W^T)_{ii} s_i^2$, goes into the units: nothing for spins,
     a bias for 0/1 units, the stiffness of the others. With spins around it this is the Hopfield network (Agliari 2024,
-    "equivalence"). What does not depend on the state is left out of the energy:
-    $-\frac v2 |b|^2 - \frac T2 \sum \ln 2 \pi v T$, and $-\frac v2 \mathrm{tr}\, W W^T$ for spins. Any other layer leaves a
-    free energy (`Marginal`), which depends on the temperature.
+    "Hopfield network / Restricted Boltzmann machines equivalence"). What does not depend on the state is left out of the
+    energy: $-\frac v2 |b|^2 - \frac T2 \sum \ln 2 \pi v T$, and $-\frac v2 \mathrm{tr}\, W W^T$ for spins. Any other layer
+    leaves a free energy (`Marginal`), which depends on the temperature.
+
+    Args:
+        network: the whole network.
+        layer: the layer to sum out; it must not be coupled to itself.
+
+    Returns:
+        A network for a Gaussian layer, a `Marginal` for any other.
+
+    Raises:
+        ValueError: if there is no such layer, or it is coupled to itself.
 
     >>> from equilibria.model.architectures import rbm
     >>> from equilibria.model.units import Spin
@@ -80,10 +95,20 @@ def hubbard_stratonovich(network: Network, layer: str = "hidden") -> Network:
     $$ \sum_\sigma e^{\frac{\beta}{2N} \sum_\mu (F^\mu \cdot \sigma)^2} = \sum_\sigma \int dz\;
        e^{-\frac{\beta}{2} z^2 + \frac{\beta}{\sqrt N} \sum_{i\mu} F^\mu_i \sigma_i z_\mu} \Big/ (2\pi/\beta)^{K/2} $$
 
-    (Agliari 2024, "equivalence": Hubbard and Stratonovich). A Hopfield network of K patterns becomes a restricted Boltzmann
-    machine whose K hidden neurons, in the new `layer`, have unit variance and the weights $F^\mu_i / \sqrt N$; sampling either
+    (Agliari 2024, "Hopfield network / Restricted Boltzmann machines equivalence"). A Hopfield network of K patterns becomes a
+    restricted Boltzmann machine whose K hidden neurons have unit variance and the weights $F^\mu_i / \sqrt N$; sampling either
     samples the other, at every temperature. The partition functions differ by the constant
     $\ln Z_{\text{RBM}} - \ln Z = \frac K2 \ln 2\pi T + \frac{1}{2T} \mathrm{tr}\, J$, the last term from the diagonal of J.
+
+    Args:
+        network: has exactly one factored coupling.
+        layer: the name of the new layer.
+
+    Returns:
+        The network with the new layer last.
+
+    Raises:
+        ValueError: if there is not one factored coupling, or the name is taken.
 
     >>> from equilibria.model.architectures import hopfield
     >>> machine = hubbard_stratonovich(hopfield([[1, -1, 1, -1], [1, 1, -1, -1]]))
@@ -116,16 +141,25 @@ def _freed(layer: Layer, arm: Array, centre: Array) -> Layer:
 
 
 def dream(network: Network, nights: int, *, rate: float = 1.0) -> Network:
-    r"""The network after `nights` of consolidation and removal, one after another.
+    r"""The network after nights of consolidation and removal, one after another.
 
     $$ J^{(n)} = J^{(n-1)} + \frac{\epsilon}{1 + \epsilon n} \left[J^{(n-1)} - (J^{(n-1)})^2\right] $$
 
-    with $\epsilon$ the `rate`, 1 in the lecture (Agliari 2024, "Patterns' revision"). It is Euler's scheme for the flow that
-    `hopfield(patterns, sleep=t)` solves exactly, which it approaches as the rate goes to 0 at $t = \epsilon n$. Each eigenvalue
-    $\lambda$ of J changes by itself; it stays positive if and only if $\epsilon(\lambda - 2) < 1$ at the beginning, and runs
-    away to $-\infty$ otherwise. At rate 1 that takes $\lambda > 3$, which random patterns have at loads above 0.536.
+    (Agliari 2024, "Patterns' revision"). It is Euler's scheme for the flow that `hopfield(patterns, sleep=t)` solves exactly,
+    which it approaches as the rate goes to 0 at $t = \epsilon n$. Each eigenvalue $\lambda$ of J changes by itself; it stays
+    positive if and only if $\epsilon(\lambda - 2) < 1$ at the beginning, and runs away to $-\infty$ otherwise. At rate 1 that
+    takes $\lambda > 3$, which random patterns have at loads above 0.536.
 
-    The network must have factored couplings within its layers, as `hopfield` and `hopfield_from_examples` make them.
+    Args:
+        network: has factored couplings within its layers, as `hopfield` and `hopfield_from_examples` make them.
+        nights: how many.
+        rate: epsilon, 1 in the lecture.
+
+    Returns:
+        The network with its factored couplings changed.
+
+    Raises:
+        ValueError: if there is no factored coupling, or the iteration would diverge at this rate.
 
     >>> import equilibria as eq
     >>> patterns = eq.data.random_patterns(20, 100, key=eq.key(0))
@@ -156,7 +190,12 @@ def dream(network: Network, nights: int, *, rate: float = 1.0) -> Network:
 
 
 class Conversion(NamedTuple):
-    """A network with other values of its neurons, and what its energies lack: E(old) = E(new) + `constant`."""
+    """A network with other values of its neurons, and what its energies lack.
+
+    Attributes:
+        network: the network.
+        constant: E(old) = E(new) + this.
+    """
 
     network: Network
     constant: float
@@ -166,6 +205,12 @@ def to_spins(network: Network) -> Conversion:
     """The same network with every 0/1 neuron as a spin, s = (1 + sigma)/2: the same probabilities, exactly.
 
     A coupling between two such layers is divided by 4; biases take up the rest.
+
+    Args:
+        network: any; layers of other units stay as they are.
+
+    Returns:
+        The network and the constant that its energies lack, E(old) = E(new) + `constant`.
 
     >>> import equilibria as eq
     >>> machine = eq.rbm(3, 2, key=0)
@@ -177,6 +222,12 @@ def to_spins(network: Network) -> Conversion:
 
 def to_binary(network: Network) -> Conversion:
     """The same network with every spin as a 0/1 neuron, sigma = 2 s - 1; the inverse of `to_spins`.
+
+    Args:
+        network: any; layers of other units stay as they are.
+
+    Returns:
+        The network and the constant that its energies lack, E(old) = E(new) + `constant`.
 
     >>> import equilibria as eq
     >>> to_binary(eq.rbm(3, 2, visible=eq.Spin(), key=0)).network.layers[0].unit
@@ -212,10 +263,21 @@ def _converted(network: Network, old: type[Unit], new: Unit, place: tuple[float,
 def independent_site_biases(
     network: Network, data: Mapping[str, ArrayLike] | ArrayLike, *, probabilities: bool = False
 ) -> Network:
-    """The network with the biases of the layers that data are given for set to reproduce the data's means by themselves.
+    """The network with biases that reproduce the data's means by themselves, as if its neurons were independent.
 
     The means are those of the data and one further example at the unit's mean in zero field, so that constant features have
-    finite biases. With `probabilities` data may lie between a unit's values.
+    finite biases. Decelle 2017 starts the visible field so ("Tests on the MNIST dataset").
+
+    Args:
+        network: the network.
+        data: as in `train`: one array, a pair, or by layer; layers without data keep their biases.
+        probabilities: lets data lie between a unit's values.
+
+    Returns:
+        The network with those biases.
+
+    Raises:
+        ValueError: if the data do not fit the network.
 
     >>> import equilibria as eq
     >>> independent_site_biases(eq.rbm(2, 1, key=0), np.array([[1, 0], [1, 1], [1, 0]])).layers[0].bias
@@ -236,12 +298,22 @@ def site_biases(network: Network, data: Mapping[str, ArrayLike]) -> State:
 
 
 def spectrally_scaled(network: Network, norms: float | Sequence[float] = 1.0) -> Network:
-    r"""The network with each coupling scaled to this largest singular value, one for all or one for each.
+    r"""The network with each coupling scaled to a given largest singular value.
 
     Where it starts decides whether a network learns. With clipped units the free energy $\frac12 s^2 - \frac12 s^T J s$ has one
     minimum while the largest eigenvalue of J is below one, and the chain of couplings with singular values $\sigma$ has at
     most $2\sigma$; beyond, hidden units sit at 0 or 1 in one of many minima, as spins below their critical temperature do, and
     neither a nudge nor its gradient gets through. Glorot's weights have $\sigma \approx 2$ between layers of equal size.
+
+    Args:
+        network: the network.
+        norms: the largest singular value, one for all couplings or one for each.
+
+    Returns:
+        The network with its couplings scaled; one of zeros stays as it is.
+
+    Raises:
+        ValueError: if there is another number of norms, or one is below zero.
 
     >>> import equilibria as eq
     >>> net = spectrally_scaled(eq.layered((50, 40, 10), key=0), [1.5, 0.5])

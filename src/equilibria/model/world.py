@@ -22,7 +22,18 @@ Cost: TypeAlias = Callable[[Array, Array], Array]
 
 
 def squared_error(state: ArrayLike, target: ArrayLike) -> Array:
-    """Half the squared distance, |s - y|^2 / 2, of each configuration.
+    r"""Half the squared distance of each configuration from its target.
+
+    $$ C = \tfrac12 \|s - y\|^2 $$
+
+    (Scellier and Bengio, equation 8.)
+
+    Args:
+        state: (..., size).
+        target: y, of the same size.
+
+    Returns:
+        One number for each configuration, (...).
 
     >>> squared_error(jnp.array([1.0, 0.0]), jnp.array([0.0, 0.0]))
     Array(0.5, dtype=float32)
@@ -31,10 +42,16 @@ def squared_error(state: ArrayLike, target: ArrayLike) -> Array:
 
 
 def cross_entropy(state: ArrayLike, target: ArrayLike) -> Array:
-    r"""The cross-entropy of a softmax read-out, $-\sum_i y_i \ln \text{softmax}(s)_i$, of each configuration.
+    r"""The cross-entropy of a softmax read-out of each configuration.
 
-    The output layer holds the logits: linear units, `Gaussian`, are the natural choice. `target` is a probability of each
-    class, or 1 for the right one and 0 for the others.
+    $$ C = -\sum_i y_i \ln \text{softmax}(s)_i $$
+
+    Args:
+        state: the logits, (..., classes): linear units, `Gaussian`, are the natural choice for such an output layer.
+        target: y, a probability of each class, or 1 for the right one and 0 for the others.
+
+    Returns:
+        One number for each configuration, (...).
 
     >>> cross_entropy(jnp.zeros(4), jnp.array([0.0, 1.0, 0.0, 0.0])).round(4)
     Array(1.3863, dtype=float32)
@@ -43,10 +60,19 @@ def cross_entropy(state: ArrayLike, target: ArrayLike) -> Array:
 
 
 class Clamp(eqx.Module):
-    """Hold a layer at `values`, or only its neurons where `mask` is true.
+    r"""Hold a layer, or some of its neurons, at given values.
 
-    >>> Clamp("visible", [1.0, 0.0, 1.0]).layer
-    'visible'
+    In the energy of Scellier and Bengio, equation (6), it is the limit $\beta_x = +\infty$.
+
+    Args:
+        layer: the name of the layer.
+        values: (..., size); leading axes are chains or examples.
+        mask: true for the neurons that are held; all of them by default.
+
+    >>> Clamp("visible", [1.0, 0.0, 1.0]).imposed(jnp.zeros(3))
+    Array([1., 0., 1.], dtype=float32)
+    >>> Clamp("visible", [1.0, 0.0, 1.0], mask=[True, False, False]).imposed(jnp.full(3, 0.5))
+    Array([1. , 0.5, 0.5], dtype=float32)
     """
 
     layer: str = eqx.field(static=True)
@@ -65,10 +91,21 @@ class Clamp(eqx.Module):
 
 
 class Nudge(eqx.Module):
-    """Pull a layer towards a `target` with energy `strength` times `cost(state, target)`.
+    r"""Pull a layer towards a target by an extra energy.
 
-    `cost` gives one number for each configuration. The squared error is met exactly by every way of coming to rest; any
-    other cost acts through its gradient at the current state.
+    $$ A = \xi\, C(s, y) $$
+
+    with $\xi$ the `strength`, y the `target` and C the `cost` (Scellier and Bengio, equations 5 and 6; its force is 43). The
+    squared error is met exactly by every way of coming to rest; any other cost acts through its gradient at the current state.
+
+    Args:
+        layer: the name of the layer.
+        target: (..., size); leading axes are chains or examples.
+        strength: above zero pulls towards the target, below zero pushes away from it.
+        cost: a function of state and target that gives one number for each configuration.
+
+    Raises:
+        ValueError: if the strength is not finite.
 
     >>> Nudge("output", jnp.array([0.0, 1.0]), strength=0.5).energy(jnp.array([0.0, 0.0]))
     Array(0.25, dtype=float32)
@@ -92,7 +129,7 @@ class Nudge(eqx.Module):
         return -jax.grad(lambda layer: jnp.sum(self.energy(layer)))(state)
 
     def applied(self, unit: Unit, field: Array, state: Array) -> tuple[Unit, Array]:
-        """The unit and field that the layer feels under the nudge."""
+        """The unit and the effective field of the layer under the nudge."""
         if self.cost is squared_error:
             return unit.nudged(field, self.strength, self.target)
         return unit, field + self.pull(state)

@@ -35,10 +35,31 @@ class Walk(Protocol):
 
 
 class Coupling(eqx.Module):
-    """What every coupling offers; `ends` names the two layers it joins, the same name twice for a layer and itself.
+    """What every coupling offers: the energy of two layers together, and the pull of each on the other.
 
-    A new coupling gives `shape`, `pull`, `energy` and `scaled`, and `walk` if it may join a layer to itself. The rest
-    follows from these, and is there to be given again where a coupling knows better.
+    A new coupling gives `shape`, `pull`, `energy` and `scaled`. The rest follows from these, and is there to be given again
+    where a coupling knows better: `matrix` without a product, `walk` without a matrix, `prepacked` for long loops.
+
+    Attributes:
+        ends: the names of the two layers it joins, the same name twice for a layer and itself.
+
+    >>> class Ferromagnet(Coupling):  # Curie and Weiss: every neuron pulls on every other one with strength J / N
+    ...     ends: tuple[str, str] = eqx.field(static=True)
+    ...     size: int = eqx.field(static=True)
+    ...     strength: Array
+    ...     @property
+    ...     def shape(self):
+    ...         return self.size, self.size
+    ...     def pull(self, state, toward):
+    ...         return self.strength * (jnp.sum(state, axis=-1, keepdims=True) - state) / self.size
+    ...     def energy(self, state, other):
+    ...         return -jnp.sum(state * self.pull(state, self.ends[0]), axis=-1) / 2
+    ...     def scaled(self, factor):
+    ...         return Ferromagnet(self.ends, self.size, factor * self.strength)
+    >>> import equilibria as eq
+    >>> magnet = eq.Network([eq.Layer("spins", eq.Spin(), jnp.zeros(10))], [Ferromagnet(("spins", "spins"), 10, 1.0)])
+    >>> magnet.energy({"spins": jnp.ones(10)}), magnet.couplings[0].matrix()[0, 1]
+    (Array(-4.5, dtype=float32), Array(0.1, dtype=float32))
     """
 
     ends: eqx.AbstractVar[tuple[str, str]]

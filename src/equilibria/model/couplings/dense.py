@@ -26,7 +26,19 @@ _MOST_STATES = 128
 
 
 class Dense(Coupling):
-    """A matrix of weights between two layers, or a symmetric one with zero diagonal within a layer.
+    r"""A matrix of weights between two layers, or a symmetric one with zero diagonal within a layer.
+
+    $$ E = -s_a^T W s_b, \qquad \text{within a layer} \quad E = -\tfrac12 s^T J s $$
+
+    (Decelle 2017, equation 1; Agliari 2024, "The statistical mechanics setting").
+
+    Args:
+        ends: the names of the two layers, the same name twice for a layer and itself.
+        weights: (size of the first end, size of the second).
+
+    Raises:
+        ValueError: if the weights are no matrix or not finite; within a layer, if they are not symmetric or a neuron pulls
+            on itself.
 
     >>> Dense(("visible", "hidden"), jnp.ones((3, 2))).pull(jnp.array([1.0, 0.0, 1.0]), toward="hidden")
     Array([2., 2.], dtype=float32)
@@ -53,12 +65,15 @@ class Dense(Coupling):
 
     @property
     def shape(self) -> tuple[int, int]:
+        """The sizes of the two ends."""
         return self.weights.shape[-2], self.weights.shape[-1]
 
     def pull(self, state: Array, toward: str) -> Array:
+        """The field W^T s on the second end, or W s on the first."""
         return state @ (self.weights if toward == self.ends[1] else self.weights.T)
 
     def energy(self, state: Array, other: Array) -> Array:
+        """The energy of the two ends in these states."""
         if not self.lateral:
             return -jnp.sum((state @ self.weights) * other, axis=-1)
         # Written so that its gradient keeps the weights symmetric and the diagonal at zero.
@@ -66,18 +81,22 @@ class Dense(Coupling):
         return -jnp.sum((state @ (weights + weights.T)) * state, axis=-1) / 4
 
     def matrix(self) -> Array:
+        """The weights."""
         return self.weights
 
     def scaled(self, factor: ArrayLike) -> Self:
+        """The coupling with its weights multiplied by `factor`."""
         return eqx.tree_at(lambda here: here.weights, self, factor * self.weights)
 
     def prepacked(self) -> Coupling:
+        """The same with the transpose of the weights at hand, where that is faster: on a CPU, between large layers."""
         small = min(self.shape[-2:]) < _SMALLEST_SIDE
         if small or self.lateral or jax.default_backend() != "cpu":
             return self
         return _Prepacked(self.ends, self.weights, jax.lax.optimization_barrier(jnp.asarray(self.weights).T))
 
     def about(self, means: tuple[Array, Array], slopes: tuple[Array, Array]) -> tuple[Self, tuple[Array, Array]]:
+        """The gradient about the means of both ends, and what the biases' gradients then change by."""
         about = jnp.outer(means[0], slopes[1]) + jnp.outer(slopes[0], means[1])
         if self.lateral:  # each pair is there twice, and no neuron with itself
             about = (about - jnp.diag(jnp.diagonal(about))) / 2

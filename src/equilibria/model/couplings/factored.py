@@ -24,8 +24,15 @@ from equilibria.model.couplings.coupling import Coupling, Walk
 class Factored(Coupling):
     r"""The coupling $J = \frac1N F^T F$ of K factors within a layer; the N x N matrix is never formed.
 
-    `factors` is (K, N): the patterns themselves for Hebb's rule, or patterns with a kernel absorbed (`absorb`). A field
-    costs O(N K). The diagonal $J_{ii} = \frac1N \sum_k F_{ki}^2$ is taken out exactly.
+    The factors are the patterns themselves for Hebb's rule (Agliari 2024, "The Hopfield model"), or patterns after a sleep
+    (`slept`). A field costs O(N K). The diagonal $J_{ii} = \frac1N \sum_k F_{ki}^2$ is taken out exactly.
+
+    Args:
+        ends: the name of the layer, twice.
+        factors: (K, N).
+
+    Raises:
+        ValueError: if the factors are no matrix or not finite, or the ends are two different layers.
 
     >>> J = Factored(("neurons", "neurons"), jnp.array([[1.0, -1.0, 1.0, 1.0]]))
     >>> J.pull(jnp.array([1.0, -1.0, 1.0, 1.0]), toward="neurons")
@@ -46,6 +53,7 @@ class Factored(Coupling):
 
     @property
     def shape(self) -> tuple[int, int]:
+        """The size of the layer, twice."""
         return self.factors.shape[-1], self.factors.shape[-1]
 
     @property
@@ -54,31 +62,39 @@ class Factored(Coupling):
         return jnp.sum(jnp.square(self.factors), axis=0) / self.factors.shape[1]
 
     def pull(self, state: Array, toward: str) -> Array:
+        """The field J s without a neuron's pull on itself, by two thin products."""
         overlaps = state @ self.factors.T / self.factors.shape[-1]
         return overlaps @ self.factors - self.self_pull * state
 
     def energy(self, state: Array, other: Array) -> Array:
+        """The energy -s^T J s / 2 without the diagonal; `other` is the same state."""
         overlaps = state @ self.factors.T
         whole = jnp.sum(jnp.square(overlaps), axis=-1) / self.factors.shape[-1]
         return -(whole - jnp.sum(self.self_pull * jnp.square(state), axis=-1)) / 2
 
     def scaled(self, factor: ArrayLike) -> Self:
+        """The coupling with its factors multiplied by the root of `factor`, which must not be negative."""
         return eqx.tree_at(lambda here: here.factors, self, jnp.sqrt(factor) * self.factors)
 
     def factor(self) -> Array:
+        """The matrix A = F^T / sqrt(N) of J = A A^T, up to the diagonal."""
         return self.factors.T / jnp.sqrt(self.factors.shape[-1])
 
     def filtered(self, gain: Callable[[np.ndarray], np.ndarray]) -> Coupling:
+        """The coupling with each eigenvalue of J multiplied by `gain` of it."""
         return Factored(self.ends, filtered(self.factors, gain))
 
     def padded(self, factors: int) -> Coupling:
+        """The same coupling made of at least so many factors, those added zero."""
         missing = max(0, factors - len(self.factors))
         return Factored(self.ends, jnp.pad(self.factors, ((0, missing), (0, 0))))
 
     def prepacked(self) -> Coupling:
+        """The same coupling with its diagonal at hand."""
         return _Prepacked(self.ends, self.factors, jax.lax.optimization_barrier(self.self_pull))
 
     def walk(self, state: Array) -> Walk:
+        """What a walk keeps up to date: the overlaps with the factors, so that a visit costs O(K)."""
         overlaps = self.factors @ state / self.factors.shape[-1]
         return _FactoredWalk(self.factors.T, self.self_pull, overlaps)
 

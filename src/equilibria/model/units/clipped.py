@@ -21,9 +21,18 @@ _POINTS = _POINTS + np.float32(0.5)
 
 
 class Clipped(Unit):
-    r"""A neuron in [0, 1] with self-energy stiffness s^2 / 2; its mode is the hard sigmoid.
+    r"""A neuron in [0, 1] whose mode is the hard sigmoid of its field.
 
-    Its law is a normal law of mean x / k and variance 1 / k (k the stiffness) cut off at 0 and 1.
+    $$ u(s) = \tfrac k2 s^2, \qquad 0 \le s \le 1 $$
+
+    Its law in a field x is the normal law of mean x / k and variance 1 / k cut off at 0 and 1. With k = 1 this is the neuron
+    of Scellier and Bengio, equation (34) with their hard sigmoid, kept in bounds as in (54).
+
+    Args:
+        stiffness: k, one number or one for each neuron.
+
+    Raises:
+        ValueError: if the stiffness is not above zero.
 
     >>> Clipped().mode(jnp.array([-0.3, 0.4, 1.7]))
     Array([0. , 0.4, 1. ], dtype=float32)
@@ -37,6 +46,7 @@ class Clipped(Unit):
 
     @property
     def least_curvature(self) -> Array:
+        """The stiffness, everywhere in the interval."""
         return self.stiffness
 
     def _law(self, field: Array) -> tuple[Array, Array]:
@@ -57,22 +67,27 @@ class Clipped(Unit):
         return points, field * points - stiffness * points**2 / 2 + jnp.log((high - low) * _WEIGHTS)
 
     def mean(self, field: Array) -> Array:
+        """The average of the cut-off normal law, by quadrature."""
         points, log_weights = self._law(field)
         return jnp.sum(jax.nn.softmax(log_weights) * points, axis=-1)
 
     def variance(self, field: Array) -> Array:
+        """The variance of the cut-off normal law, by quadrature."""
         points, log_weights = self._law(field)
         weights = jax.nn.softmax(log_weights)
         mean = jnp.sum(weights * points, axis=-1, keepdims=True)
         return jnp.sum(weights * (points - mean) ** 2, axis=-1)
 
     def cumulant(self, field: Array) -> Array:
+        """The logarithm of the cut-off normal law's integral, by quadrature."""
         return jax.nn.logsumexp(self._law(field)[1], axis=-1)
 
     def mode(self, field: Array) -> Array:
+        """The hard sigmoid, x / k kept between 0 and 1."""
         return jnp.clip(field / self.stiffness, 0, 1)
 
     def sample(self, key: Array, field: Array) -> Array:
+        """A draw from the cut-off normal law for every element of `field`, by its quantile."""
         # The quantile is taken at the edge to which the law leans: there single precision has digits.
         leans_high = field > self.stiffness / 2
         centre = jnp.where(leans_high, 1 - field / self.stiffness, field / self.stiffness)
@@ -84,12 +99,15 @@ class Clipped(Unit):
         return jnp.where(leans_high, 1 - distance, distance)
 
     def self_energy(self, state: Array) -> Array:
+        """The energy k s^2 / 2."""
         return self.stiffness * jnp.square(state) / 2
 
     def heated(self, temperature: ArrayLike) -> Clipped:
+        """The same unit of stiffness k / T."""
         return Clipped(self.stiffness / temperature)
 
     def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
+        """A stiffer unit in a shifted field."""
         return Clipped(self.stiffness + strength), field + strength * target
 
 

@@ -26,9 +26,15 @@ class Graded(Unit):
 
     $$ u(s) = k\,[s \ln s + (1-s) \ln(1-s)] + \tfrac{q}{2} s^2 $$
 
-    with k the `stiffness` (1/k is the gain) and q the `curvature` that a nudge by squared error adds, none by default. An
-    activation $\rho$ in the energy (34) of Scellier and Bengio, whose state is $\rho^{-1}(s)$, has the self-energy
+    An activation $\rho$ in the energy (34) of Scellier and Bengio, whose state is $\rho^{-1}(s)$, has the self-energy
     $\rho^{-1}(s)^2/2$ instead; Hopfield's $\int \rho^{-1}$ makes the response $\rho$ itself.
+
+    Args:
+        stiffness: k, one number or one for each neuron; 1 / k is the gain.
+        curvature: q, which a nudge by squared error adds; none by default.
+
+    Raises:
+        ValueError: if the stiffness is not above zero.
 
     >>> Graded().mode(jnp.array([-2.0, 0.0, 2.0])).round(3)
     Array([0.119..., 0.5..., 0.881...], dtype=float32)
@@ -55,10 +61,12 @@ class Graded(Unit):
         return 4 * self.stiffness / self._width**2 + self._added()
 
     def self_energy(self, state: Array) -> Array:
+        """The energy u(s) of the class's equation."""
         part = (jnp.asarray(state) - self.bounds[0]) / self._width
         return -self.stiffness * (entr(part) + entr(1 - part)) + self._added() * jnp.square(state) / 2
 
     def mode(self, field: Array) -> Array:
+        """The sigmoid of x / k, or with a curvature the one root of x = u'(s)."""
         scaled = field * self._width / self.stiffness
         if self.curvature is None:
             return self.bounds[0] + self._width * jax.nn.sigmoid(scaled)
@@ -96,16 +104,20 @@ class Graded(Unit):
         return points, field[..., None] * points - unit.self_energy(points) + jnp.log((high - low) * _ANGLE_WEIGHTS)
 
     def mean(self, field: Array) -> Array:
+        """The average, by quadrature."""
         points, log_weights = self._law(field)
         return jnp.sum(jax.nn.softmax(log_weights) * points, axis=-1)
 
     def variance(self, field: Array) -> Array:
+        """The variance, by quadrature."""
         return _spread(*self._law(field))
 
     def cumulant(self, field: Array) -> Array:
+        """The cumulant function, by quadrature."""
         return jax.nn.logsumexp(self._law(field)[1], axis=-1)
 
     def sample(self, key: Array, field: Array) -> Array:
+        """A draw for every element of `field`, exact, by rejection."""
         field = jnp.asarray(field, float)
         mode = self.mode(field)
         top = field * mode - self.self_energy(mode)
@@ -118,16 +130,27 @@ class Graded(Unit):
         return _log_concave(key, log_law, mode, height)
 
     def heated(self, temperature: ArrayLike) -> Graded:
+        """The same unit with stiffness and curvature divided by the temperature."""
         added = None if self.curvature is None else self.curvature / temperature
         return type(self)(self.stiffness / temperature, added)
 
     def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
+        """A unit of more curvature in a shifted field; refused where no minimum is left."""
         check.number("nudge: the output's least curvature with it", self.least_curvature + strength, above=0.0)
         return type(self)(self.stiffness, self._added() + strength), field + strength * target
 
 
 class GradedSpin(Graded):
-    """A neuron in [-1, 1] whose mode is tanh(field / stiffness): `Graded`, as `Spin` is to `Binary`.
+    r"""A neuron in [-1, 1] whose mode is tanh(field / stiffness): `Graded`, as `Spin` is to `Binary`.
+
+    $$ u(s) = k\,[p \ln p + (1-p) \ln(1-p)] + \tfrac{q}{2} s^2, \qquad p = \tfrac12 (1 + s) $$
+
+    Args:
+        stiffness: k, one number or one for each neuron; 1 / k is the gain.
+        curvature: q, which a nudge by squared error adds; none by default.
+
+    Raises:
+        ValueError: if the stiffness is not above zero.
 
     >>> GradedSpin().mode(jnp.array([-1.0, 0.0, 1.0])).round(3)
     Array([-0.762,  0.   ,  0.762], dtype=float32)

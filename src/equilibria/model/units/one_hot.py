@@ -28,34 +28,44 @@ class OneHot(Unit):
     joint: ClassVar = True
 
     def mean(self, field: Array) -> Array:
+        """The probability of each neuron to be the one that is on: the softmax of the field."""
         return jax.nn.softmax(field, axis=-1)
 
     def variance(self, field: Array) -> Array:
+        """The variance m (1 - m) of each neuron at its mean m."""
         mean = self.mean(field)
         return mean * (1 - mean)
 
     def mode(self, field: Array) -> Array:
+        """The neuron with the largest field on, all others off."""
         return jax.nn.one_hot(jnp.argmax(field, axis=-1), jnp.shape(field)[-1])
 
     def sample(self, key: Array, field: Array) -> Array:
+        """One neuron on in each layer, drawn from the softmax of the field."""
         return jax.nn.one_hot(jax.random.categorical(key, field, axis=-1), jnp.shape(field)[-1])
 
     def cumulant(self, field: Array) -> Array:
+        """An equal part for each neuron of ln sum_j e^(x_j)."""
         return jnp.broadcast_to(jax.nn.logsumexp(field, axis=-1, keepdims=True), field.shape) / field.shape[-1]
 
     def inverse(self, mean: Array) -> Array:
+        """The field ln m in which the means are m."""
         return jnp.log(mean)
 
     def count(self, size: int) -> int:
+        """As many configurations as neurons."""
         return size
 
     def configuration(self, index: Array, size: int) -> Array:
+        """The configuration in which neuron `index` is on."""
         return jax.nn.one_hot(index % size, size)
 
     def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
+        """The unit itself in a shifted field: s^2 = s, so that the square is a field as well."""
         return self, field + strength * (target - 0.5)
 
     def check(self, argument: str, values: ArrayLike, *, probabilities: bool = False) -> None:
+        """Refuse values other than 0 and 1, and rows without exactly one 1; probabilities only out of [0, 1]."""
         super().check(argument, values, probabilities=probabilities)
         given = check.concrete(values)
         if given is not None and not probabilities and (given.sum(-1) != 1).any():

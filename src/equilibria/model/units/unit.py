@@ -8,7 +8,7 @@ and everything else follows from the cumulant function $c$: the mean is $c'$, th
 relative to the measure $e^{-u} d\mu$ is its Legendre transform $c(x) - x\,c'(x)$. At temperature $T$ the same law holds
 for `unit.heated(T)`, whose self-energy is $u/T$, in the field $x/T$; so no method below needs to know about temperature.
 
-A new unit is one class: the seven methods of `Unit`, nothing else changes (see CONTRIBUTING.md).
+A new unit is one class with the methods that `Unit` names, and nothing else changes (see CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -27,11 +27,35 @@ from equilibria import check
 
 
 class Unit(eqx.Module):
-    """What every neuron offers: its response to a field.
+    r"""What every neuron offers: its response to a field x.
 
-    `levels` lists the values of a discrete unit and is None for a continuous one, whose values fill the interval
-    `bounds`. `joint` says that the neurons of a layer answer together, not each to its own field. What the rest of the
-    house needs to know of a unit it asks by these and by the methods below, never by its type.
+    $$ p(s \mid x) = e^{x s - u(s) - c(x)} $$
+
+    with u the self-energy and c the cumulant function. A new unit is one class: it gives `mean`, `variance`, `mode`, `sample`
+    and `cumulant`, and `self_energy`, `heated` and `nudged` if it has a self-energy. What the rest of the house needs to know
+    of a unit it asks by these methods and by the attributes, never by its type.
+
+    Attributes:
+        levels: the values of a discrete unit; None for a continuous one.
+        bounds: the interval that the values of a continuous unit fill.
+        joint: whether the neurons of a layer answer together, not each to its own field.
+
+    >>> class ThreeState(Unit):  # -1, 0 and +1
+    ...     levels = (-1.0, 0.0, 1.0)
+    ...     def cumulant(self, field):
+    ...         return jnp.log(1 + 2 * jnp.cosh(field))
+    ...     def mean(self, field):
+    ...         return 2 * jnp.sinh(field) / (1 + 2 * jnp.cosh(field))
+    ...     def variance(self, field):
+    ...         return 2 * jnp.cosh(field) / (1 + 2 * jnp.cosh(field)) - self.mean(field) ** 2
+    ...     def mode(self, field):
+    ...         return jnp.sign(field)
+    ...     def sample(self, key, field):
+    ...         odds = jnp.asarray(field)[..., None] * jnp.asarray(self.levels)
+    ...         return jnp.asarray(self.levels)[jax.random.categorical(key, odds)]
+    >>> import equilibria as eq
+    >>> eq.sample(eq.rbm(3, 2, visible=ThreeState(), key=0), eq.Sweeps(5), chains=4, key=1)["visible"].shape
+    (4, 3)
     """
 
     levels: ClassVar[tuple[float, ...] | None] = None
