@@ -56,12 +56,12 @@ from .learn.stopping import TimeLimit as TimeLimit
 from .measure.estimate import Estimate as Estimate
 from .measure.likelihood import label_probabilities as label_probabilities
 from .measure.likelihood import log_likelihood as log_likelihood
-from .measure.likelihood import log_partition as log_partition
 from .measure.likelihood import pseudo_likelihood as pseudo_likelihood
 from .measure.matching import Match as Match
 from .measure.matching import match_fields as match_fields
 from .measure.overlaps import overlap as overlap
 from .measure.overlaps import replica_overlap as replica_overlap
+from .measure.partition import log_partition as log_partition
 from .measure.retrieval import Retrieval as Retrieval
 from .measure.retrieval import retrieve as retrieve
 from .measure.spectra import alignment as alignment

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 
 def refuse(argument: str, given: Any, allowed: str) -> NoReturn:
     """Raise the library's one form of `ValueError`.
+
+    Args:
+        argument: its name.
+        given: what was given, as the message shows it.
+        allowed: what is allowed, in words.
+
+    Raises:
+        ValueError: always.
 
     >>> refuse("temperature", -1, "a number >= 0")
     Traceback (most recent call last):
@@ -18,8 +28,23 @@ def refuse(argument: str, given: Any, allowed: str) -> NoReturn:
     raise ValueError(f"{argument}: got {given}; allowed: {allowed}")
 
 
-def choice(argument: str, given: Any, allowed: Iterable[Any]) -> Any:
-    """`given`, if it is one of `allowed`."""
+def choice(argument: str, given: T, allowed: Iterable[Any]) -> T:
+    """What was given, if it is one of the values allowed.
+
+    Args:
+        argument: its name.
+        given: what was given.
+        allowed: all values it may have.
+
+    Returns:
+        What was given.
+
+    Raises:
+        ValueError: if it is none of them.
+
+    >>> choice("order", "parallel", ("random", "parallel"))
+    'parallel'
+    """
     options = tuple(allowed)
     if given not in options:
         refuse(argument, repr(given), ", ".join(repr(option) for option in options))
@@ -27,17 +52,48 @@ def choice(argument: str, given: Any, allowed: Iterable[Any]) -> Any:
 
 
 def count(argument: str, given: Any, *, least: int = 1) -> int:
-    """`given` as an int, if it is a whole number of at least `least`."""
+    """What was given as an int, if it is a whole number and not too small.
+
+    Args:
+        argument: its name.
+        given: what was given.
+        least: the smallest number allowed.
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: if it is no whole number, or smaller.
+
+    >>> count("steps", np.int64(3))
+    3
+    """
     whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
     if not whole or given < least:
         refuse(argument, repr(given), f"a whole number >= {least}")
     return int(given)
 
 
-def number(argument: str, given: Any, *, least: float = -np.inf, above: float = -np.inf, most: float = np.inf) -> Any:
-    """`given`, if it is finite with least <= given <= most and given > above, element by element.
+def number(argument: str, given: T, *, least: float = -np.inf, above: float = -np.inf, most: float = np.inf) -> T:
+    """What was given, if all its numbers are finite and within the limits.
 
     Values under a JAX transformation cannot be looked at and pass through.
+
+    Args:
+        argument: its name.
+        given: a number or an array.
+        least: the smallest number allowed.
+        above: a number that all must be larger than.
+        most: the largest number allowed.
+
+    Returns:
+        What was given.
+
+    Raises:
+        ValueError: if a number is outside, or it holds something else than numbers.
+
+    >>> number("temperature", 0.5, least=0.0)
+    0.5
     """
     values = concrete(given)
     if values is None:
@@ -52,8 +108,22 @@ def number(argument: str, given: Any, *, least: float = -np.inf, above: float = 
     return given
 
 
-def finite(argument: str, given: Any) -> Any:
-    """`given`, if it has no NaN and no infinity."""
+def finite(argument: str, given: T) -> T:
+    """What was given, if it has no NaN and no infinity.
+
+    Args:
+        argument: its name.
+        given: an array.
+
+    Returns:
+        What was given.
+
+    Raises:
+        ValueError: if a number is not finite; the message says where.
+
+    >>> finite("data", [1.0, 2.0])
+    [1.0, 2.0]
+    """
     values = concrete(given)
     if values is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
         first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
@@ -61,8 +131,23 @@ def finite(argument: str, given: Any) -> Any:
     return given
 
 
-def shape(argument: str, given: Any, allowed: tuple[int | None, ...]) -> Any:
-    """`given`, if its last axes have the sizes `allowed` (None: any size)."""
+def shape(argument: str, given: T, allowed: tuple[int | None, ...]) -> T:
+    """What was given, if its last axes have the sizes allowed.
+
+    Args:
+        argument: its name.
+        given: an array.
+        allowed: the sizes of the last axes; None stands for any size.
+
+    Returns:
+        What was given.
+
+    Raises:
+        ValueError: if it has other axes.
+
+    >>> shape("pattern", np.zeros((7, 3)), (3,)).shape
+    (7, 3)
+    """
     actual = np.shape(given)
     last = actual[len(actual) - len(allowed) :]
     fits = len(actual) >= len(allowed) and all(want in (None, have) for want, have in zip(allowed, last, strict=True))
@@ -73,7 +158,17 @@ def shape(argument: str, given: Any, allowed: tuple[int | None, ...]) -> Any:
 
 
 def concrete(given: Any) -> np.ndarray | None:
-    """The values as NumPy, or None where they are only known once compiled code runs."""
+    """The values as NumPy, or None where they are only known once compiled code runs.
+
+    Args:
+        given: an array, a number, or what stands for one under a JAX transformation.
+
+    Returns:
+        An array, or None.
+
+    >>> concrete(2.0)
+    array(2.)
+    """
     import jax
 
     return None if isinstance(given, jax.core.Tracer) else np.asarray(given)

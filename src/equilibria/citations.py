@@ -94,8 +94,15 @@ _SOURCES: dict[str, tuple[tuple[str, ...], str]] = {
 def cite(*topics: str) -> str:
     """The BibTeX of the sources behind some topics, or of all of them; print it.
 
-    Topics are "hopfield", "dreaming", "examples", "rbm", "spectral", "equilibrium_propagation" and "synapses", or the name of a
-    source such as "decelle2017".
+    Args:
+        *topics: "hopfield", "dreaming", "examples", "rbm", "spectral", "equilibrium_propagation" or "synapses", or the name
+            of a source such as "decelle2017".
+
+    Returns:
+        The entries, one after the other.
+
+    Raises:
+        ValueError: if a topic is not known.
 
     >>> print(cite("dreaming").splitlines()[0])
     @misc{agliari2024,

@@ -11,6 +11,7 @@ import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from equilibria import check
 
@@ -45,6 +46,9 @@ _STYLE: dict[Any, Any] = {
 def style() -> Iterator[None]:
     """Figures made inside the block have the house style; nothing outside it changes.
 
+    Yields:
+        Nothing: the style holds to the end of the block.
+
     >>> import matplotlib
     >>> with style():
     ...     matplotlib.rcParams["legend.frameon"]
@@ -59,7 +63,16 @@ def style() -> Iterator[None]:
 def panels(
     columns: int = 1, rows: int = 1, *, size: tuple[float, float] = (5.0, 3.5), **shared: Any
 ) -> tuple[Figure, Any]:
-    """A figure and its axes, each panel `size` inches; it belongs to no window, and needs no closing.
+    """A figure and its axes; it belongs to no window, and needs no closing.
+
+    Args:
+        columns: of panels.
+        rows: of panels.
+        size: of each panel, in inches.
+        **shared: what `matplotlib.figure.Figure.subplots` takes besides.
+
+    Returns:
+        The figure, and its axes as `subplots` gives them: one alone, or an array.
 
     >>> figure, axes = panels(columns=2, sharey=True)
     >>> axes.shape, [float(inches) for inches in figure.get_size_inches()]
@@ -69,8 +82,18 @@ def panels(
     return figure, figure.subplots(rows, columns, **shared)
 
 
-def theory_line(axes: Axes, x: Any, y: Any, *, colour: str = PALETTE[0], label: str | None = None, **line: Any) -> None:
-    """What theory predicts, as a line.
+def theory_line(
+    axes: Axes, x: ArrayLike, y: ArrayLike, *, colour: str = PALETTE[0], label: str | None = None, **line: Any
+) -> None:
+    """Draw what theory predicts, as a line.
+
+    Args:
+        axes: where to draw.
+        x: the points along the axis.
+        y: the predictions there.
+        colour: of the line.
+        label: for the legend.
+        **line: what `Axes.plot` takes besides.
 
     >>> figure, axes = panels()
     >>> theory_line(axes, [0.0, 1.0], [1.0, 0.0], label="theory")
@@ -82,15 +105,24 @@ def theory_line(axes: Axes, x: Any, y: Any, *, colour: str = PALETTE[0], label: 
 
 def simulation_points(
     axes: Axes,
-    x: Any,
-    y: Any,
-    error: Any = None,
+    x: ArrayLike,
+    y: ArrayLike,
+    error: ArrayLike | None = None,
     *,
     colour: str = PALETTE[0],
     label: str | None = None,
     marker: str = "o",
 ) -> None:
-    """What was measured, as points with bars of one standard `error`.
+    """Draw what was measured, as points with bars of one standard error.
+
+    Args:
+        axes: where to draw.
+        x: the points along the axis.
+        y: what was measured there.
+        error: the standard error of each; None: no bars.
+        colour: of the points.
+        label: for the legend.
+        marker: the shape of the points.
 
     >>> figure, axes = panels()
     >>> simulation_points(axes, [0.0, 1.0], [1.0, 0.1], error=[0.01, 0.05], label="N = 500")
@@ -104,10 +136,21 @@ def simulation_points(
     )
 
 
-def image_row(images: Any, titles: Sequence[str] | None = None, *, height: float = 1.4) -> Figure:
-    """A row of pictures, shape (count, height, width), dark where the value is large.
+def image_row(images: ArrayLike, titles: Sequence[str] | None = None, *, height: float = 1.4) -> Figure:
+    """A row of pictures, dark where the value is large.
 
     All share one grey scale, so that they can be compared.
+
+    Args:
+        images: (count, height, width).
+        titles: one for each picture.
+        height: of each picture, in inches.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: if the array has another shape, or there is another number of titles.
 
     >>> import numpy as np
     >>> figure = image_row(np.eye(8)[None].repeat(3, axis=0), ["seen", "noisy", "recalled"])

@@ -16,8 +16,15 @@ Progress = Callable[..., "tqdm[Any]"]
 def progress(work: int | Iterable[Any], label: str, unit: str = "step", *, show: bool | None = None) -> tqdm[Any]:
     """A progress bar on stderr, with rate and remaining time, for work that lasts longer than two seconds.
 
-    `work` is what to go through, or how many steps there are; count them by iterating or, between compiled chunks,
-    with `update`. `show=None` shows the bar on a terminal only.
+    Args:
+        work: what to go through, or how many steps there are; count them by iterating or, between compiled chunks, with
+            `update`.
+        label: what is being done.
+        unit: what is counted.
+        show: whether to show the bar; None: on a terminal only.
+
+    Returns:
+        A bar of tqdm.
 
     >>> [square**2 for square in progress(range(3), "squares")]
     [0, 1, 4]
@@ -33,6 +40,9 @@ def progress(work: int | Iterable[Any], label: str, unit: str = "step", *, show:
 class Pace:
     """How long a chunk of compiled work should be so that it takes about a second.
 
+    Attributes:
+        length: the number of steps of the next chunk.
+
     >>> pace = Pace()
     >>> with pace.measured(pace.length):
     ...     pass
@@ -45,7 +55,14 @@ class Pace:
 
     @contextlib.contextmanager
     def measured(self, steps: int) -> Iterator[None]:
-        """Around the work of so many steps; the next chunk is at most eight times as long as the last."""
+        """Around the work of so many steps; the next chunk is at most eight times as long as the last.
+
+        Args:
+            steps: how many are done inside the block.
+
+        Yields:
+            Nothing: time is taken from here to the end of the block.
+        """
         began = time.perf_counter()
         yield
         pace = steps / max(time.perf_counter() - began, 1e-9)  # steps a second
@@ -56,6 +73,16 @@ def chunks(start: int, stop: int, label: str, unit: str = "step", *, show: bool 
     """Where to pause on the way from `start` to `stop`, so that a chunk of compiled work takes about a second.
 
     The caller does the work up to each number before it asks for the next; a progress bar is kept meanwhile.
+
+    Args:
+        start: where the work stands.
+        stop: where it ends.
+        label: what is being done.
+        unit: what is counted.
+        show: whether to show the bar; None: on a terminal only.
+
+    Yields:
+        The numbers of steps after which to pause, the last of them `stop`.
 
     >>> [until for until in chunks(0, 5, "quick work")]
     [1, 5]

@@ -80,6 +80,16 @@ def key(seed: int, *, fast: bool = True) -> Array:
 
     Every function that takes a key, here and in JAX, works with either; the key decides which generator is used.
 
+    Args:
+        seed: a whole number >= 0.
+        fast: whether the key is one of the fast generator.
+
+    Returns:
+        A typed JAX key.
+
+    Raises:
+        ValueError: if the seed is no whole number, or below 0.
+
     >>> jax.random.uniform(key(0)) < 1
     Array(True, dtype=bool)
     >>> key(0, fast=False) == jax.random.key(0)
@@ -92,6 +102,12 @@ def key(seed: int, *, fast: bool = True) -> Array:
 def generator(name: str) -> Any:
     """The generator that `str(jax.random.key_impl(key))` names, for keys read from a file.
 
+    Args:
+        name: of the generator.
+
+    Returns:
+        What `jax.random.wrap_key_data` takes as `impl`.
+
     >>> jax.random.wrap_key_data(jax.random.key_data(key(3)), impl=generator("fast")) == key(3)
     Array(True, dtype=bool)
     """
@@ -99,7 +115,17 @@ def generator(name: str) -> Any:
 
 
 def as_key(key: Array | int) -> Array:
-    """A typed JAX key as it is, or the key of the fast generator with a whole number as its seed.
+    """What a caller gave as a key, as a typed JAX key.
+
+    Args:
+        key: a typed JAX key, which is returned as it is; the two words of one; or a whole number, the seed of a key of the
+            fast generator.
+
+    Returns:
+        A typed JAX key.
+
+    Raises:
+        ValueError: if it is none of these.
 
     >>> jax.random.key_impl(as_key(0)), jax.random.key_impl(as_key(jax.random.key(0)))
     (PRNGSpec('equilibria_fast'), 'threefry2x32')

@@ -1,0 +1,1 @@
+"""What one looks at: overlaps, retrieval, spectra, likelihoods, storage."""

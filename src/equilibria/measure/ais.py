@@ -14,7 +14,7 @@ that start down are at equilibrium.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -31,10 +31,17 @@ from equilibria.model.network import Layer, Network, State
 # The literature's 14,500 steps for a machine of MNIST's size: 500 up to 0.5, 4,000 up to 0.9, 10,000 up to 1.
 _SHARES = np.array([0, 500, 4500, 14_500]) / 14_500
 _REACHED = np.array([0.0, 0.5, 0.9, 1.0])
+_Chains: TypeAlias = tuple[State, Array, Array]  # the state, the logarithm of the weights, the number of the step
 
 
 def schedule(steps: int) -> np.ndarray:
-    """`steps` + 1 values of beta from 0 to 1, spaced as in the literature: densest near 1.
+    """Values of beta from 0 to 1, spaced as in the literature: densest near 1.
+
+    Args:
+        steps: how many intervals.
+
+    Returns:
+        (steps + 1,).
 
     >>> schedule(29).round(3)[[0, 1, 9, 29]]
     array([0. , 0.5, 0.9, 1. ], dtype=float32)
@@ -43,14 +50,19 @@ def schedule(steps: int) -> np.ndarray:
 
 
 class Annealed(NamedTuple):
-    """Where the chains ended and the logarithm of their weights."""
+    """What annealing leaves.
+
+    Attributes:
+        state: where the chains ended.
+        log_weights: (chains,), the logarithm of their weights.
+    """
 
     state: State
-    log_weights: Array  # (chains,)
+    log_weights: Array
 
 
 def log_partition_without_couplings(network: Network, biases: State, temperature: Array) -> Array:
-    """ln Z of the network's units in these biases alone."""
+    """The logarithm of Z of the network's units in these biases alone."""
     terms = (
         jnp.sum(layer.unit.heated(temperature).cumulant(biases[layer.name] / temperature)) for layer in network.layers
     )
@@ -71,11 +83,23 @@ def drawn_without_couplings(network: Network, biases: State, temperature: Array,
 
 @eqx.filter_jit
 def anneal(network: Network, biases: State, temperature: Array, betas: Array, start: State, key: Array) -> Annealed:
-    """Chains from `start` through `betas`, upwards or downwards, with one sweep at each beta but the first."""
+    """Take chains through a range of beta, with one sweep at each but the first.
+
+    Args:
+        network: at beta = 1.
+        biases: of the independent units at beta = 0, by layer.
+        temperature: T.
+        betas: upwards or downwards.
+        start: by layer, (chains, size).
+        key: a random key.
+
+    Returns:
+        The last state and the chains' weights.
+    """
     path = _Path(network, biases, jnp.asarray(temperature, float))
     whole = conditioned(network, (), temperature)
 
-    def advance(carry: Any, here: tuple[Array, Array]) -> tuple[Any, None]:
+    def advance(carry: _Chains, here: tuple[Array, Array]) -> tuple[_Chains, None]:
         state, log_weights, step = carry
         before, after = here
         pulls = {name: path.pull(state, name) for name in whole.integrable}
@@ -144,7 +168,20 @@ class _Path(eqx.Module):
 def log_partition(
     network: Network, temperature: float, biases: State, chains: int, steps: int, burn_in: int | None, key: Array
 ) -> Estimate:
-    """ln Z from `chains` chains annealed up, and as many down unless `burn_in`, their sweeps before that, is None."""
+    """Anneal chains up, and as many down, for ln Z.
+
+    Args:
+        network: any network.
+        temperature: T.
+        biases: of the independent units that annealing starts from, by layer.
+        chains: how many.
+        steps: how many intervals of beta.
+        burn_in: sweeps of the chains that go down before they do; None: none go down.
+        key: a random key.
+
+    Returns:
+        The value, its error, the bracket if chains went down, and the effective number of chains.
+    """
     heat = jnp.asarray(temperature, float)
     betas = jnp.asarray(schedule(steps))
     draw_key, up_key, choose_key, burn_key, down_key = jax.random.split(key, 5)

@@ -8,8 +8,15 @@ from typing import NamedTuple
 class Estimate(NamedTuple):
     """A number with how far to trust it.
 
-    `error` is one standard error, NaN where there is no telling; `bracket` holds values that are low and high on average
-    (annealing up and down); `effective` is the effective number of chains (Kish); `note` says what went wrong, if anything.
+    Attributes:
+        value: the number; `float(estimate)` is it too.
+        error: one standard error, NaN where there is no telling.
+        bracket: values that are low and high on average (annealing up and down), or None.
+        effective: the effective number of chains (Kish), or None.
+        note: what went wrong, if anything.
+
+    >>> float(Estimate(-84.3, error=0.2))
+    -84.3
     """
 
     value: float

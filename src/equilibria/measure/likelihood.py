@@ -1,4 +1,4 @@
-r"""How probable data are: partition functions, likelihoods, and the pseudo-likelihood.
+r"""How probable data are: likelihoods, the pseudo-likelihood, and the probabilities of labels.
 
 Every number is in nats and comes with how far to trust it. For data on some layers, $\ln p(v) = -F(v)/T - \ln Z$ with F the
 free energy of those layers once all others are summed out.
@@ -6,9 +6,8 @@ free energy of those layers once all others are summed out.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,72 +18,13 @@ from jax.typing import ArrayLike
 
 from equilibria import check
 from equilibria.equilibrators import exact
-from equilibria.equilibrators.cavity import Cavity
 from equilibria.equilibrators.conditioned import conditioned
-from equilibria.equilibrators.driver import equilibrate
-from equilibria.equilibrators.equilibrator import Equilibrator
-from equilibria.equilibrators.mean_field import MeanField
-from equilibria.measure import ais
 from equilibria.measure.estimate import Estimate
+from equilibria.measure.partition import Method, log_partition
 from equilibria.model.network import Network, State, by_layer, without
-from equilibria.model.normalisable import precision, unbounded
-from equilibria.model.transforms import site_biases
 from equilibria.model.world import Clamp
-from equilibria.random import as_key
 
-Method = Literal["exact", "ais", "bethe"]
-
-MOST_STATES = 2**25
 _ROWS = 512  # examples that are looked at together
-
-
-def log_partition(
-    network: Network,
-    method: Method = "exact",
-    *,
-    temperature: float = 1.0,
-    data: Mapping[str, ArrayLike] | ArrayLike | None = None,
-    chains: int = 100,
-    steps: int = 14_500,
-    burn_in: int = 1000,
-    reverse: bool = True,
-    key: Array | int | None = None,
-) -> Estimate:
-    r"""ln Z of a network, $Z = \sum_s e^{-E(s)/T}$ (an integral over continuous units).
-
-    Methods: "exact" enumerates the smaller side of a bipartite network, up to 2^25 states, or solves a network of
-    Gaussian units in closed form; "ais" is annealed importance sampling with `chains` chains and `steps` intermediate
-    temperatures, and with `reverse` as many chains back down, started from the weighted ends of the first after
-    `burn_in` sweeps; "bethe" is the Bethe approximation by message passing where both layers are two-valued, else
-    second-order TAP: one mode, no error bar.
-
-    `data` (the first layer's, or by layer) sets the independent units that annealing starts from to the data's means, which
-    makes it much sharper; without it they have the network's own biases. Gaussian units coupled so strongly that the energy
-    has no minimum have no law: ln Z is reported as +inf, with a note and a warning.
-
-    >>> import equilibria as eq
-    >>> machine = eq.rbm(10, 8, scale=0.5, key=0)
-    >>> exact, sampled = log_partition(machine), log_partition(machine, "ais", steps=200, key=1)
-    >>> abs(sampled.value - exact.value) < 5 * sampled.error
-    True
-    >>> log_partition(eq.rbm(2, 2, visible=eq.Gaussian(), hidden=eq.Gaussian(), scale=9.0, key=0)).value
-    inf
-    """
-    check.choice("method", method, ("exact", "ais", "bethe"))
-    check.number("temperature", temperature, above=0.0)
-    if (reason := unbounded(network)) is not None:
-        note = f"{reason}; ln Z is +inf"
-        warnings.warn(note, stacklevel=2)
-        return Estimate(np.inf, note=note)
-    if method == "exact":
-        return Estimate(_exact(network, temperature))
-    if method == "bethe":
-        return _bethe(network, temperature, chains, key)
-    if key is None:
-        check.refuse("key", None, "a JAX random key: annealing draws random numbers")
-    check.count("chains", chains), check.count("steps", steps), check.count("burn_in", burn_in)
-    biases = site_biases(network, {} if data is None else by_layer(network, data))
-    return ais.log_partition(network, temperature, biases, chains, steps, burn_in if reverse else None, as_key(key))
 
 
 def log_likelihood(
@@ -93,13 +33,24 @@ def log_likelihood(
     method: Method = "exact",
     *,
     temperature: float = 1.0,
-    **options,
+    **options: Any,
 ) -> Estimate:
     r"""The mean over examples of $\ln p(v) = -F(v)/T - \ln Z$, in nats per example.
 
-    `data` is (examples, size) for the first layer, or by layer; options are those of `log_partition`. The error is that
-    of ln Z. Hidden layers that are coupled to one another (a deep Boltzmann machine) are summed exactly where that is
-    possible.
+    Hidden layers that are coupled to one another (a deep Boltzmann machine) are summed exactly where that is possible.
+
+    Args:
+        network: any network.
+        data: (examples, size) for the first layer, or by layer.
+        method: how ln Z is found: "exact", "ais" or "bethe".
+        temperature: T.
+        **options: the others of `log_partition`.
+
+    Returns:
+        The mean with the error and the bracket that ln Z leaves.
+
+    Raises:
+        ValueError: if the data do not fit the network, or ln Z cannot be had in this way.
 
     >>> import equilibria as eq
     >>> machine = eq.rbm(4, 2, scale=0.0, key=0)
@@ -122,8 +73,18 @@ def pseudo_likelihood(
     r"""The mean over examples of $\sum_i \ln p(v_i \mid v_{j \ne i})$, in nats per example; no partition function needed.
 
     Every conditional probability is exact: the hidden layers are summed out, and the sum is over all neurons of the
-    first layer (not, as elsewhere, one drawn at random and multiplied by their number). Two-valued neurons only, and
-    hidden layers that are not coupled to one another.
+    first layer (not, as elsewhere, one drawn at random and multiplied by their number).
+
+    Args:
+        network: with two-valued neurons in its first layer, and hidden layers that are not coupled to one another.
+        data: (examples, size) for the first layer.
+        temperature: T.
+
+    Returns:
+        The mean over examples.
+
+    Raises:
+        ValueError: if the network is of another kind, or the data do not fit it.
 
     >>> import equilibria as eq
     >>> round(pseudo_likelihood(eq.rbm(4, 2, scale=0.0, key=0), np.ones((3, 4))), 4)
@@ -155,13 +116,13 @@ def _conditionals(network: Network, rows: Array, temperature: Array) -> Array:
     units = {other: network.layer(other).unit.heated(temperature) for other in hidden}
     fields = {other: network.field({name: rows}, other) for other in hidden}
 
-    def energy(state, fields):
+    def energy(state: Array, fields: State) -> Array:
         cumulants = (jnp.sum(units[other].cumulant(fields[other] / temperature), axis=-1) for other in hidden)
         return rest.energy({name: state}) / temperature - sum(cumulants, start=jnp.zeros(()))
 
     here = energy(rows, fields)
 
-    def add(neuron, total):
+    def add(neuron: Array, total: Array) -> Array:
         change = low + high - 2 * rows[:, neuron]
         alone = {name: jax.nn.one_hot(neuron, rows.shape[1])}
         moved = {  # the fields are linear in the neuron: no product with the whole matrix
@@ -175,6 +136,14 @@ def _conditionals(network: Network, rows: Array, temperature: Array) -> Array:
 
 def unnormalised(network: Network, data: Mapping[str, ArrayLike], temperature: float = 1.0) -> np.ndarray:
     """-F(v)/T of each example: its log-probability before ln Z is taken away.
+
+    Args:
+        network: any network.
+        data: by layer, (examples, size) each; layers without data are summed out.
+        temperature: T.
+
+    Returns:
+        (examples,).
 
     >>> import equilibria as eq
     >>> unnormalised(eq.rbm(4, 2, scale=0.0, key=0), {"visible": np.ones((1, 4))}).round(4)
@@ -209,12 +178,24 @@ def _enumerated_out(network: Network, data: State, temperature: Array) -> Array:
 def label_probabilities(
     network: Network, data: Mapping[str, ArrayLike], layer: str | None = None, *, temperature: float = 1.0
 ) -> np.ndarray:
-    r"""p(label | data), (examples, classes), of a `layer` of class units (the last one by default), exactly.
+    r"""The probability of each label given data, exactly, by a layer of class units.
 
     $$ p(k \mid x) \propto e^{-F(x, k)/T} $$
 
-    with the hidden layers summed out for each class in turn (Larochelle and Bengio 2008). Class units are OneHot; or
-    Binary or Gaussian, in which case the law is that given that one of them is 1 and all others are 0.
+    with the hidden layers summed out for each class in turn (Larochelle and Bengio 2008).
+
+    Args:
+        network: with a layer of class units: OneHot; or Binary or Gaussian, in which case the law is that given that one
+            of them is 1 and all others are 0.
+        data: by layer, (examples, size) each.
+        layer: the name of the class units; the last layer by default.
+        temperature: T.
+
+    Returns:
+        (examples, classes), with rows that sum to 1.
+
+    Raises:
+        ValueError: if the layer's units cannot be classes, or the data do not fit the network.
 
     >>> import equilibria as eq
     >>> machine = eq.layered((4, 3, 2), units=(eq.Binary(), eq.Binary(), eq.OneHot()), gain=0.0, key=0)
@@ -236,37 +217,3 @@ def label_probabilities(
         for row in classes
     ]
     return np.asarray(jax.nn.softmax(jnp.stack(logs, axis=1), axis=1))
-
-
-def _exact(network: Network, temperature: float) -> float:
-    if all(layer.unit.normal_stiffness is not None for layer in network.layers):
-        return _gaussian(network, temperature)
-    return float(_enumerated(conditioned(network, (), temperature)))
-
-
-_enumerated = eqx.filter_jit(lambda whole: exact.log_partition_function(whole, MOST_STATES))
-
-
-def _gaussian(network: Network, temperature: float) -> float:
-    matrix, bias = precision(network)
-    log_volume = len(bias) * np.log(2 * np.pi * temperature) - np.linalg.slogdet(matrix)[1]
-    return float(log_volume + bias @ np.linalg.solve(matrix, bias) / temperature) / 2
-
-
-def _bethe(network: Network, temperature: float, chains: int, key: Array | int | None) -> Estimate:
-    """The best of several starts: the mode with the lowest free energy."""
-    joint = any(layer.unit.joint for layer in network.layers)
-    two_valued = all(layer.unit.two_valued for layer in network.layers)
-    pair = len(network.layers) == 2 and not network.lateral
-    how: Equilibrator = Cavity(1000, damping=0.2) if two_valued and pair else MeanField(1000, order=1 if joint else 2)
-    starts: dict[str, Any] = {} if key is None else {"chains": min(chains, 8), "key": key}
-    rest = equilibrate(network, how, temperature=temperature, **starts)
-    values = np.atleast_1d(_known(how, conditioned(network, (), temperature), rest.state))
-    settled = np.atleast_1d(np.asarray(rest.converged))
-    best = values[settled].max() if settled.any() else values.max()
-    name = type(how).__name__
-    note = f"{name}: one mode of {settled.sum()} starts that settled" if settled.any() else f"{name} did not settle"
-    return Estimate(float(best), np.nan, note=note)
-
-
-_known = eqx.filter_jit(lambda how, system, state: how.log_partition(system, state))

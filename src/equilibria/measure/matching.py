@@ -12,7 +12,13 @@ from equilibria import check
 
 
 class Match(NamedTuple):
-    """Planted field a is found by unit `order[a]` up to the sign `signs[a]`, with the overlap `overlaps[a]` >= 0."""
+    """Which found field is which planted one.
+
+    Attributes:
+        overlaps: (P,), of each planted field with the one that found it, >= 0.
+        order: (P,), planted field a was found by field `order[a]`.
+        signs: (P,), up to this sign.
+    """
 
     overlaps: np.ndarray
     order: np.ndarray
@@ -23,7 +29,17 @@ def match_fields(found: ArrayLike, planted: ArrayLike) -> Match:
     r"""Overlaps $Q^\mu = \frac1N |\sum_i \hat\xi_i^\mu \xi_i^\mu|$ after the best matching of found to planted fields.
 
     Neither the order nor the sign of receptive fields can be learned from data (Huang 2019): the matching is the one that
-    makes the sum of the overlaps largest. Both arguments are (P, N).
+    makes the sum of the overlaps largest.
+
+    Args:
+        found: (P, N), the fields that were learned.
+        planted: (P, N), those that made the data.
+
+    Returns:
+        The overlaps, and the order and the signs that give them.
+
+    Raises:
+        ValueError: if the two have different shapes, or what was found is not finite.
 
     >>> match = match_fields([[1, 1, 1, 1], [-1, -1, 1, -1]], [[1, 1, -1, -1], [1, 1, 1, 1]])
     >>> match.order.tolist(), match.signs.tolist(), match.overlaps.tolist()

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.driver import Equilibrium
+from equilibria.equilibrators.equilibrator import Equilibrium
+
+Configurations: TypeAlias = Equilibrium | Mapping[str, ArrayLike] | ArrayLike
 
 
-def overlap(
-    state: Equilibrium | Mapping[str, ArrayLike] | ArrayLike, pattern: ArrayLike, *, layer: str | None = None
-) -> Array:
+def overlap(state: Configurations, pattern: ArrayLike, *, layer: str | None = None) -> Array:
     r"""The Mattis overlap $m = \frac1N \sum_i \xi_i \sigma_i$ of a state with a pattern, or with each of several.
 
-    Parameters: `state` is an equilibrium, a state by layer (the first layer, unless `layer` names another) or an array
-    (..., N); `pattern` is (N,), giving an overlap of shape (...), or (K, N), giving (..., K).
+    Args:
+        state: an equilibrium, a state by layer, or an array (..., N).
+        pattern: one pattern (N,), or several (K, N).
+        layer: which layer of the state; the first by default.
+
+    Returns:
+        The overlaps, of shape (...) with one pattern, (..., K) with several.
+
+    Raises:
+        ValueError: if the pattern has another length than the layer, or there is no such layer.
 
     >>> overlap(jnp.array([1.0, 1.0, -1.0, -1.0]), [[1, 1, -1, 1], [1, 1, 1, 1]])
     Array([0.5, 0. ], dtype=float32)
@@ -28,8 +37,15 @@ def overlap(
     return neurons @ pattern.T / neurons.shape[-1]
 
 
-def replica_overlap(state: Equilibrium | Mapping[str, ArrayLike] | ArrayLike, *, layer: str | None = None) -> Array:
-    r"""The overlaps $q_{ab} = \frac1N \sum_i \sigma_i^a \sigma_i^b$ between all chains of a state (chains, N).
+def replica_overlap(state: Configurations, *, layer: str | None = None) -> Array:
+    r"""The overlaps $q_{ab} = \frac1N \sum_i \sigma_i^a \sigma_i^b$ between all chains of a state.
+
+    Args:
+        state: an equilibrium, a state by layer, or an array, with the chains on the first axis: (chains, N).
+        layer: which layer of the state; the first by default.
+
+    Returns:
+        (chains, chains), with ones on the diagonal for two-valued spins.
 
     >>> replica_overlap(jnp.array([[1.0, 1.0], [1.0, -1.0]]))
     Array([[1., 0.],
@@ -39,7 +55,7 @@ def replica_overlap(state: Equilibrium | Mapping[str, ArrayLike] | ArrayLike, *,
     return overlap(neurons, neurons)
 
 
-def _layer_of(state, layer: str | None):
+def _layer_of(state: Configurations, layer: str | None) -> ArrayLike:
     if isinstance(state, Equilibrium):
         state = state.state
     if not isinstance(state, Mapping):

@@ -22,14 +22,23 @@ RETRIEVED = 0.7
 
 
 class Retrieval(NamedTuple):
-    """The verdict on each cue."""
+    """The verdict on each cue.
 
-    state: Array  # (..., N), where the network was left
-    pattern: Array  # which pattern that is closest to
-    overlap: Array  # with that pattern
-    spurious: Array  # no pattern: a mixture, a mirror image or something else
-    steps: Array  # sweeps until nothing moved any more
-    converged: Array | None  # whether nothing moves any more; None at temperatures above zero, where nothing ever rests
+    Attributes:
+        state: (..., N), where the network was left.
+        pattern: the number of the pattern closest to that.
+        overlap: with that pattern.
+        spurious: whether it is no pattern but a mixture, a mirror image or something else.
+        steps: sweeps until nothing moved any more.
+        converged: whether nothing moves any more; None at temperatures above zero, where nothing ever rests.
+    """
+
+    state: Array
+    pattern: Array
+    overlap: Array
+    spurious: Array
+    steps: Array
+    converged: Array | None
 
 
 def retrieve(
@@ -44,13 +53,27 @@ def retrieve(
     show_progress: bool | None = None,
     key: Array | int | None = None,
 ) -> Retrieval:
-    r"""Let a network of spins fall from each of the `cues` (..., N), and say which of the `patterns` (K, N) it came to.
+    r"""Let a network of spins fall from cues, and say which of its patterns it came to.
 
-    Parameters: at `temperature` 0 the network stops when nothing moves, after at most `sweeps` sweeps; at others it runs for
-    that many. `order` is "random", one neuron after another, or "parallel", all at once, which may end in a cycle of two
-    states and is then not converged. A state whose overlap $m = \frac1N \sum_i \xi_i \sigma_i$ with every pattern is below
-    `threshold` is called spurious. Cues are -1 and +1, with 0 for what is not known: such a neuron exerts no field until it
-    is first updated. `key` is needed unless the order is parallel at temperature 0.
+    The verdict is by the overlap $m = \frac1N \sum_i \xi_i \sigma_i$ with each pattern.
+
+    Args:
+        network: of spins, such as `hopfield` makes.
+        patterns: (K, N), what may be recalled.
+        cues: (..., N) of -1 and +1, with 0 for what is not known: such a neuron exerts no field until it is first updated.
+        temperature: of the neurons. At 0 the network stops when nothing moves.
+        sweeps: how many at most; at temperatures above 0 exactly so many.
+        order: "random", one neuron after another, or "parallel", all at once, which may end in a cycle of two states and
+            is then not converged.
+        threshold: a state with a smaller overlap with every pattern is spurious.
+        show_progress: a progress bar; by default on a terminal only.
+        key: a random key or a seed, needed unless the order is parallel at temperature 0.
+
+    Returns:
+        For each cue where the network was left, the pattern closest to that, and the verdict.
+
+    Raises:
+        ValueError: if patterns or cues do not fit the network, or another argument is out of its range.
 
     >>> import equilibria as eq
     >>> patterns = eq.data.random_patterns(3, 100, key=eq.key(0))

@@ -19,15 +19,31 @@ from equilibria.model.network import Network
 
 
 class Spectrum(NamedTuple):
-    """The modes of a coupling, strongest first."""
+    """The modes of a coupling, strongest first.
 
-    values: np.ndarray  # (modes,)
-    first: np.ndarray  # (modes, size of the coupling's first layer): the rows of U^T
-    second: np.ndarray  # (modes, size of its second layer): the rows of V^T
+    Attributes:
+        values: (modes,), the singular values.
+        first: (modes, size of the coupling's first layer), the rows of U^T.
+        second: (modes, size of its second layer), the rows of V^T.
+    """
+
+    values: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
 
 
 def spectrum(network: Network, coupling: int = 0) -> Spectrum:
-    """Singular values and vectors of one coupling of a network, in float64; the sign of each mode makes its first sum >= 0.
+    """Singular values and vectors of one coupling of a network, in float64.
+
+    Args:
+        network: any network.
+        coupling: the number of the coupling in `network.couplings`.
+
+    Returns:
+        The modes; the sign of each makes the sum of its first vector >= 0.
+
+    Raises:
+        ValueError: if there is no such coupling.
 
     >>> import equilibria as eq
     >>> spectrum(eq.rbm(6, 4, key=0)).values.shape
@@ -42,8 +58,13 @@ def spectrum(network: Network, coupling: int = 0) -> Spectrum:
 def principal_components(data: ArrayLike, *, centred: bool = True) -> Spectrum:
     """The principal directions of data and the standard deviation along each, as a `Spectrum`.
 
-    `data` is (M, size); without `centred` the mean counts as a direction as well, as the modes of a machine without
-    biases see it.
+    Args:
+        data: (examples, size).
+        centred: takes the mean off first; without it the mean counts as a direction as well, as the modes of a machine
+            without biases see it.
+
+    Returns:
+        Standard deviations as `values` and directions as `first`, largest first; `second` is empty.
 
     >>> principal_components(np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])).values.round(3)
     array([2.121, 0.707])
@@ -59,7 +80,17 @@ def principal_components(data: ArrayLike, *, centred: bool = True) -> Spectrum:
 
 
 def alignment(first: ArrayLike, second: ArrayLike) -> np.ndarray:
-    """|u_a . e_b| between two lists of directions, (modes, size) each and normalised here: (modes, modes).
+    """How alike two lists of directions are: |u_a . e_b|, from 0 to 1.
+
+    Args:
+        first: (modes, size), of any length.
+        second: (modes, size), of any length.
+
+    Returns:
+        (modes of the first, modes of the second).
+
+    Raises:
+        ValueError: if the two have different sizes.
 
     >>> alignment([[1.0, 0.0]], [[2.0, 0.0], [0.0, -1.0]])
     array([[1., 0.]])
@@ -71,7 +102,14 @@ def alignment(first: ArrayLike, second: ArrayLike) -> np.ndarray:
 
 
 def subspace_overlap(directions: ArrayLike, subspace: ArrayLike) -> np.ndarray:
-    """How much of each direction lies in the span of orthonormal rows, from 0 to 1: the root of the summed squares.
+    """How much of each direction lies in a subspace, from 0 to 1: the root of the summed squares of its alignments.
+
+    Args:
+        directions: (modes, size), of any length.
+        subspace: (dimensions, size), orthogonal directions that span it.
+
+    Returns:
+        (modes,).
 
     >>> subspace_overlap([[3.0, 4.0]], [[1.0, 0.0]])
     array([0.6])
@@ -79,8 +117,18 @@ def subspace_overlap(directions: ArrayLike, subspace: ArrayLike) -> np.ndarray:
     return np.sqrt((alignment(directions, subspace) ** 2).sum(1)).clip(max=1.0)
 
 
-def watch_spectrum(data: ArrayLike | None = None, *, modes: int = 10, coupling: int = 0) -> Callable[[Network], dict]:
-    """A function for `train(metrics=...)` that records the singular values, and with `data` the alignment of the first `modes`.
+def watch_spectrum(
+    data: ArrayLike | None = None, *, modes: int = 10, coupling: int = 0
+) -> Callable[[Network], dict[str, np.ndarray]]:
+    """A function for `train(metrics=...)` that puts the modes of a coupling into the history.
+
+    Args:
+        data: (examples, size); with them, the alignment of the first modes with the data's principal components as well.
+        modes: how many modes are aligned.
+        coupling: the number of the coupling.
+
+    Returns:
+        A function of the network that gives "singular_values" and, with data, "alignment".
 
     >>> import equilibria as eq
     >>> run = eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.cd(1), epochs=2, batch_size=2, key=1, metrics=watch_spectrum())
@@ -99,7 +147,14 @@ def watch_spectrum(data: ArrayLike | None = None, *, modes: int = 10, coupling: 
 
 
 def log_spaced_steps(last: int, count: int = 30) -> list[int]:
-    """At most `count` steps from 1 to `last`, evenly spaced in the logarithm; for `train(record=...)`.
+    """Steps that are evenly spaced in the logarithm, for `train(record=...)`.
+
+    Args:
+        last: the last step.
+        count: how many at most; small numbers fall together.
+
+    Returns:
+        Steps from 1 to the last, without repetition.
 
     >>> log_spaced_steps(1000, 7)
     [1, 3, 10, 32, 100, 316, 1000]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ from equilibria.model.architectures import as_spins, hopfield
 from equilibria.model.network import Network, State
 from equilibria.random import as_key
 
-Build = Callable[[Array, Array], Network]
+Build: TypeAlias = Callable[[Array, Array], Network]
 
 
 def recall(
@@ -37,8 +37,17 @@ def recall(
 ) -> Array:
     r"""The overlap $m = \frac1N \sum_i \xi_i \langle\sigma_i\rangle$ of each chain with its own target, averaged over time.
 
-    Parameters: chain c starts at `cues`[c], or at `targets`[c] itself, and the average is over the second half of `sweeps`
-    sweeps; at temperature 0 it is the state after the last. Both are (chains, N) of -1 and +1.
+    Args:
+        network: of spins.
+        targets: (chains, N) of -1 and +1, what each chain is compared with.
+        cues: (chains, N), where each chain starts; at its target by default.
+        temperature: of the neurons.
+        sweeps: how many; the average is over the second half of them, at temperature 0 it is the state after the last.
+        order: "random", one neuron after another, or "parallel".
+        key: a random key or a seed.
+
+    Returns:
+        (chains,).
 
     >>> import equilibria as eq
     >>> patterns = eq.data.random_patterns(2, 400, key=eq.key(0))
@@ -68,12 +77,26 @@ def recall_at_load(
     build: Build | None = None,
     key: Array | int,
 ) -> xr.Dataset:
-    r"""How well random patterns are recalled from themselves, against the load $\alpha = K/N$, with N = `size` neurons.
+    r"""How well random patterns are recalled from themselves, against the load $\alpha = K/N$.
 
-    For each of `loads` a network of K = round(`size` load) patterns is built, `chains` of them (all, if there are fewer) are
-    started from, and `overlap` (load) is the mean of `recall`, `error` its standard error over patterns and `retrieved` the
-    fraction of patterns with an overlap above 0.7. The networks have slept for `sleep`, or are made by
-    `build(patterns, key)`. Compare with `theory.hopfield(loads, temperature, sleep).m`.
+    Compare with `theory.hopfield(loads, temperature, sleep).m`.
+
+    Args:
+        size: the number of neurons, N.
+        loads: for each of them a network of K = round(size load) patterns is built.
+        sleep: for how long the networks have slept.
+        temperature: of the neurons.
+        chains: how many patterns are started from; all, if there are fewer.
+        sweeps: of each recall.
+        build: makes a network of (patterns, key), in place of `hopfield` with `sleep`.
+        key: a random key or a seed.
+
+    Returns:
+        By `load`: `overlap`, its mean over patterns, `error`, the standard error of that, and `retrieved`, the fraction of
+        patterns with an overlap above 0.7.
+
+    Raises:
+        ValueError: if a load is not above 0, or another argument is out of its range.
 
     >>> recall_at_load(200, [0.05, 0.5], key=0).retrieved.values.tolist()
     [1.0, 0.0]
@@ -105,10 +128,25 @@ def basin_of_attraction(
     order: Literal["random", "parallel"] = "random",
     key: Array | int,
 ) -> xr.Dataset:
-    """How well a network recalls its `patterns` from cues at given initial `overlaps` with them.
+    """How well a network recalls its patterns from damaged ones.
 
-    Each pattern is shown with a fraction (1 - overlap)/2 of its neurons flipped; the results, against `cue`, are as in
-    `recall_at_load`. The basin ends where `retrieved` falls from 1 to 0.
+    Each pattern is shown with a fraction (1 - overlap)/2 of its neurons flipped. The basin ends where `retrieved` falls
+    from 1 to 0.
+
+    Args:
+        network: of spins.
+        patterns: (K, N), what is to be recalled.
+        overlaps: of the cues with their patterns, from 0 to 1.
+        temperature: of the neurons.
+        sweeps: of each recall.
+        order: "random", one neuron after another, or "parallel".
+        key: a random key or a seed.
+
+    Returns:
+        By `cue`, the overlap at the start: `overlap`, `error` and `retrieved`, as in `recall_at_load`.
+
+    Raises:
+        ValueError: if an overlap is not between 0 and 1, or the patterns do not fit the network.
 
     >>> import equilibria as eq
     >>> patterns = eq.data.random_patterns(5, 200, key=eq.key(0))
@@ -128,7 +166,14 @@ def basin_of_attraction(
 
 
 def padded(network: Network, rows: int) -> Network:
-    """The same network with its factors filled up with zeros to at least `rows` patterns.
+    """The same network with its factors filled up with zeros.
+
+    Args:
+        network: whose couplings have factors.
+        rows: at least so many patterns.
+
+    Returns:
+        A network with the same couplings, in arrays of another shape.
 
     >>> padded(hopfield([[1, -1]]), 3).couplings[0].factors.shape
     (3, 2)

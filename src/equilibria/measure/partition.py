@@ -1,0 +1,131 @@
+"""Partition functions: exact sums, annealing, the Bethe approximation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import equinox as eqx
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.equilibrators import exact
+from equilibria.equilibrators.cavity import Cavity
+from equilibria.equilibrators.conditioned import Conditioned, conditioned
+from equilibria.equilibrators.driver import equilibrate
+from equilibria.equilibrators.mean_field import MeanField
+from equilibria.measure import ais
+from equilibria.measure.estimate import Estimate
+from equilibria.model.network import Network, State, by_layer
+from equilibria.model.normalisable import precision, unbounded
+from equilibria.model.transforms import site_biases
+from equilibria.random import as_key
+
+Method: TypeAlias = Literal["exact", "ais", "bethe"]
+
+MOST_STATES = 2**25
+
+
+def log_partition(
+    network: Network,
+    method: Method = "exact",
+    *,
+    temperature: float = 1.0,
+    data: Mapping[str, ArrayLike] | ArrayLike | None = None,
+    chains: int = 100,
+    steps: int = 14_500,
+    burn_in: int = 1000,
+    reverse: bool = True,
+    key: Array | int | None = None,
+) -> Estimate:
+    r"""ln Z of a network, $Z = \sum_s e^{-E(s)/T}$ (an integral over continuous units).
+
+    Gaussian units coupled so strongly that the energy has no minimum have no law: ln Z is then +inf, with a note and a
+    warning.
+
+    Args:
+        network: any network.
+        method: "exact" enumerates the smaller side of a bipartite network, up to 2^25 states, or solves a network of
+            Gaussian units in closed form; "ais" is annealed importance sampling; "bethe" is the Bethe approximation by
+            message passing where both layers are two-valued, else second-order TAP: one mode, no error bar.
+        temperature: T.
+        data: the first layer's, or by layer. Annealing then starts from independent units with the data's means, which
+            makes it much sharper; without data they have the network's own biases.
+        chains: of the annealing; for "bethe" with a key, up to eight of them are its starts.
+        steps: intermediate temperatures of the annealing.
+        burn_in: sweeps of the chains that anneal back down before they do.
+        reverse: anneal as many chains back down, from the weighted ends of the first, for an upper bound.
+        key: a random key or a seed, needed by "ais".
+
+    Returns:
+        ln Z in nats with its error; with "ais" and `reverse` the bracket, with "bethe" a note on what settled.
+
+    Raises:
+        ValueError: if there are too many states to enumerate, or an argument is out of its range.
+
+    >>> import equilibria as eq
+    >>> machine = eq.rbm(10, 8, scale=0.5, key=0)
+    >>> exact, sampled = log_partition(machine), log_partition(machine, "ais", steps=200, key=1)
+    >>> abs(sampled.value - exact.value) < 5 * sampled.error
+    True
+    >>> log_partition(eq.rbm(2, 2, visible=eq.Gaussian(), hidden=eq.Gaussian(), scale=9.0, key=0)).value
+    inf
+    """
+    check.choice("method", method, ("exact", "ais", "bethe"))
+    check.number("temperature", temperature, above=0.0)
+    if (reason := unbounded(network)) is not None:
+        note = f"{reason}; ln Z is +inf"
+        warnings.warn(note, stacklevel=2)
+        return Estimate(np.inf, note=note)
+    if method == "exact":
+        return Estimate(_exact(network, temperature))
+    if method == "bethe":
+        return _bethe(network, temperature, chains, key)
+    if key is None:
+        check.refuse("key", None, "a JAX random key: annealing draws random numbers")
+    check.count("chains", chains), check.count("steps", steps), check.count("burn_in", burn_in)
+    biases = site_biases(network, {} if data is None else by_layer(network, data))
+    return ais.log_partition(network, temperature, biases, chains, steps, burn_in if reverse else None, as_key(key))
+
+
+def _exact(network: Network, temperature: float) -> float:
+    if all(layer.unit.normal_stiffness is not None for layer in network.layers):
+        return _gaussian(network, temperature)
+    return float(_enumerated(conditioned(network, (), temperature)))
+
+
+@eqx.filter_jit
+def _enumerated(whole: Conditioned) -> Array:
+    return exact.log_partition_function(whole, MOST_STATES)
+
+
+def _gaussian(network: Network, temperature: float) -> float:
+    matrix, bias = precision(network)
+    log_volume = len(bias) * np.log(2 * np.pi * temperature) - np.linalg.slogdet(matrix)[1]
+    return float(log_volume + bias @ np.linalg.solve(matrix, bias) / temperature) / 2
+
+
+def _bethe(network: Network, temperature: float, chains: int, key: Array | int | None) -> Estimate:
+    """The best of several starts: the mode with the lowest free energy."""
+    joint = any(layer.unit.joint for layer in network.layers)
+    two_valued = all(layer.unit.two_valued for layer in network.layers)
+    pair = len(network.layers) == 2 and not network.lateral
+    how: Cavity | MeanField = (
+        Cavity(1000, damping=0.2) if two_valued and pair else MeanField(1000, order=1 if joint else 2)
+    )
+    starts: dict[str, Any] = {} if key is None else {"chains": min(chains, 8), "key": key}
+    rest = equilibrate(network, how, temperature=temperature, **starts)
+    values = np.atleast_1d(_known(how, conditioned(network, (), temperature), rest.state))
+    settled = np.atleast_1d(np.asarray(rest.converged))
+    best = values[settled].max() if settled.any() else values.max()
+    name = type(how).__name__
+    note = f"{name}: one mode of {settled.sum()} starts that settled" if settled.any() else f"{name} did not settle"
+    return Estimate(float(best), np.nan, note=note)
+
+
+@eqx.filter_jit
+def _known(how: Cavity | MeanField, system: Conditioned, state: State) -> Array:
+    return how.log_partition(system, state)
