@@ -1,6 +1,7 @@
 """An experiment small enough for the tests of the frame, the command line and the report."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import xarray as xr
@@ -54,3 +55,10 @@ experiment = Experiment(
     claims=claims,
 )
 wrong = Experiment("tiny/wrong", "A wrong slope", {"quick": Config(slope=3.0)}, run, plot, claims)
+
+
+def as_module(experiment):
+    """The module from which `papers.find` makes the experiment."""
+    return SimpleNamespace(
+        PRESETS=experiment.presets, run=experiment.run, plot=experiment.plot, claims=experiment.claims
+    )

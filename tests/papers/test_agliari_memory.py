@@ -7,9 +7,8 @@ import pytest
 import xarray as xr
 
 import equilibria as eq
-from equilibria import files, plots
+from equilibria import files, papers, plots
 from equilibria.papers.agliari2024 import ags, common, complexity, dreaming, equivalence, examples, initialisation
-from equilibria.progress import progress
 
 TINY = {
     ags: ags.Config(size=60, temperatures=(0.0, 0.3), loads=(0.05, 0.4), chains=3, sweeps=4),
@@ -39,15 +38,36 @@ SURE = {
     ids=lambda module: module.__name__.rsplit(".", 1)[1],
 )
 def test_from_configuration_to_claims(module, tmp_path):
-    dataset = module.run(TINY[module], progress)
+    figure = papers.find(f"agliari2024/{module.__name__.rsplit('.', 1)[1]}")
+    dataset = figure.computed(TINY[module])
     files.save_dataset(tmp_path / "result.nc", dataset)
     dataset = files.load_dataset(tmp_path / "result.nc")
     with plots.style():
-        module.plot(dataset).savefig(tmp_path / "figure.png", dpi=30)
-    claims = module.claims(dataset)
+        figure.plot(dataset).savefig(tmp_path / "figure.png", dpi=30)
+    claims = figure.claims(dataset)
     for beginning in SURE[module]:
         (claim,) = [claim for claim in claims if claim.says.startswith(beginning)]
         assert claim.held, claim
+
+
+def test_finished_networks_are_kept_and_not_simulated_again(tmp_path, monkeypatch):
+    """A run that was stopped goes on: of its six networks those that are there are read, and the numbers are the same."""
+    config = dreaming.Config(size=60, sleeps=(0.0, 1.0), loads=(0.05, 0.5, 0.9), chains=3, sweeps=4)
+    recall, calls = eq.recall_at_load, []
+
+    def stopped(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return recall(*arguments, **options)
+
+    monkeypatch.setattr(eq, "recall_at_load", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        dreaming.run(config, tmp_path)
+    again = dreaming.run(config, tmp_path)
+    assert len(calls) == 3 + 4
+    monkeypatch.setattr(eq, "recall_at_load", recall)
+    xr.testing.assert_identical(again, dreaming.run(config))
 
 
 def test_the_edge_is_where_half_is_lost():
@@ -93,5 +113,5 @@ def test_pairs_are_counted_once():
 
 def test_full_presets_are_larger():
     for module in TINY:
-        quick, full = (module.experiment.presets[name] for name in ("quick", "full"))
+        quick, full = (module.PRESETS[name] for name in ("quick", "full"))
         assert replace(quick) != full

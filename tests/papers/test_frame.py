@@ -1,9 +1,9 @@
 """Results are kept, named, and judged by computation."""
 
-import importlib
 import json
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import xarray as xr
@@ -12,6 +12,7 @@ import tiny
 from equilibria import __version__, files, papers
 from equilibria.papers.claims import Claim, at_least, at_most, close
 from equilibria.papers.frame import reproduce
+from equilibria.papers.sweep import sweep
 
 FILES = ["claims.json", "config.json", "figure.pdf", "figure.png", "result.nc"]
 NAN, INFINITY = float("nan"), float("inf")
@@ -148,7 +149,38 @@ def test_unknown_presets_and_configurations_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("id", papers.INDEX)
-def test_the_index_agrees_with_the_modules(id):
-    experiment = importlib.import_module(f"equilibria.papers.{id.replace('/', '.')}").experiment
+def test_every_figure_of_the_index_is_there(id):
+    experiment = papers.find(id)
     assert (experiment.id, experiment.title) == (id, papers.INDEX[id])
     assert set(experiment.presets) == {"quick", "full"}
+    assert experiment.presets["quick"] != experiment.presets["full"]
+
+
+def test_every_figure_is_in_the_index():
+    root = Path(papers.__file__).parent
+    figures = {path.relative_to(root).with_suffix("").as_posix() for path in root.glob("*/*.py")}
+    assert {id for id in figures if "PRESETS = " in (root / f"{id}.py").read_text()} == set(papers.INDEX)
+
+
+def test_a_run_gets_what_it_asks_for(tmp_path):
+    def run(config, checkpoint):
+        return xr.Dataset({"known": checkpoint == tmp_path})
+
+    assert replace(tiny.experiment, run=run).computed(tiny.Config(), checkpoint=tmp_path)["known"]
+
+
+def test_a_sweep_with_a_failed_cell_is_an_error_and_the_cell_is_tried_again(tmp_path):
+    failing = [2]
+
+    def cell(x, config):
+        if x in failing:
+            raise ValueError(f"no {x}")
+        return config * x
+
+    with (
+        pytest.warns(UserWarning, match="1 of 3 cells failed, the first at x=2"),
+        pytest.raises(RuntimeError, match="1 of 3 cells failed, the first with ValueError: no 2"),
+    ):
+        sweep(cell, 10, tmp_path, x=[1, 2, 3])
+    failing.clear()
+    assert sweep(cell, 10, tmp_path, x=[1, 2, 3])["value"].values.tolist() == [10, 20, 30]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from equilibria.papers.decelle2017 import curve, fig1, phases
-from equilibria.papers.decelle2017.phases import finite_size_error, machine, measure
+from equilibria.papers.decelle2017.ensemble import finite_size_error, machine, measure
 from equilibria.progress import progress
 from equilibria.theory import fixed_points
 

@@ -1,7 +1,8 @@
 """The figures of the source papers, each one run, plotted and checked against what the paper says.
 
-The index is a plain table so that the command line can list it without importing JAX; the module of an experiment
-is imported when it is asked for.
+The index is a plain table so that the command line can list it without importing JAX; the module of a figure is imported
+when it is asked for. "paper/figure" is papers/paper/figure.py, which has a frozen dataclass `Config`, its `PRESETS` "quick"
+and "full", and the functions `run`, `plot` and `claims`; `Experiment` says what each of them does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from equilibria import check
 if TYPE_CHECKING:
     from equilibria.papers.frame import Experiment
 
-# "paper/figure" is papers/paper/figure.py, which defines `experiment` with the same title.
 INDEX: dict[str, str] = {
     "decelle2017/fig1": "Singular values and exact likelihood of the linear machine against time",
     "decelle2017/phases": "Phase diagram of the ensemble with the AT line, sampled machines, and stable states by law",
@@ -47,7 +47,16 @@ INDEX: dict[str, str] = {
 
 
 def check_id(id: str) -> str:
-    """`id`, if it is in the index.
+    """The id of a figure, if it is in the index.
+
+    Args:
+        id: "paper/figure".
+
+    Returns:
+        The same.
+
+    Raises:
+        ValueError: if there is no such figure; it names those with similar names.
 
     >>> check_id("agliari2024/retreival")
     Traceback (most recent call last):
@@ -61,5 +70,21 @@ def check_id(id: str) -> str:
 
 
 def find(id: str) -> Experiment[Any]:
-    """The experiment with this id; its module is imported now."""
-    return importlib.import_module(f"{__name__}.{check_id(id).replace('/', '.')}").experiment
+    """How a figure of the index is made; its module is imported now.
+
+    Args:
+        id: "paper/figure".
+
+    Returns:
+        The experiment, with the title that the index has for it.
+
+    Raises:
+        ValueError: if there is no such figure.
+
+    >>> find("agliari2024/retrieval").title
+    'Retrieval of a stored pattern by the Hopfield network'
+    """
+    from equilibria.papers.frame import Experiment
+
+    module = importlib.import_module(f"{__name__}.{check_id(id).replace('/', '.')}")
+    return Experiment(id, INDEX[id], module.PRESETS, module.run, module.plot, module.claims)

@@ -28,35 +28,77 @@ Config = TypeVar("Config")
 
 @dataclass(frozen=True)
 class Experiment(Generic[Config]):
-    """How one figure is made. `Config` is a frozen dataclass of plain values, usually with a `seed`.
+    """How one figure is made: configuration -> run -> plot -> claims. `papers.find` makes it from the figure's module.
 
-    The module papers/PAPER/FIGURE.py defines one of these under the name `experiment`. A `run` that takes hours has a
-    third parameter, `checkpoint`: a folder, gone once the result is there, to keep its state in and to go on from.
+    Args:
+        id: "paper/figure".
+        title: what the figure shows, in one line.
+        presets: configurations by name, "quick" and "full". `Config` is a frozen dataclass of plain values, usually with a
+            `seed`.
+        run: takes a configuration, and by name what it asks for of `progress` (a progress bar) and `checkpoint` (a folder,
+            gone once the result is there, in which a run that takes hours keeps its state to go on from).
+        plot: the figure of a result.
+        claims: what the paper says, beside what a result says.
+
+    >>> import xarray as xr
+    >>> square = Experiment("a/b", "A square", {"quick": 3.0}, lambda side: xr.Dataset({"area": side**2}), None, None)
+    >>> float(square.computed(square.presets["quick"])["area"])
+    9.0
     """
 
-    id: str  # "paper/figure"
+    id: str
     title: str
-    presets: Mapping[str, Config]  # "quick" and "full"
-    run: Callable[..., xr.Dataset]  # of the configuration and a progress bar
+    presets: Mapping[str, Config]
+    run: Callable[..., xr.Dataset]
     plot: Callable[[xr.Dataset], Figure]
     claims: Callable[[xr.Dataset], list[Claim]]
 
+    def computed(
+        self, config: Config, *, progress: Progress = progress, checkpoint: str | Path | None = None
+    ) -> xr.Dataset:
+        """The result of a configuration.
+
+        Args:
+            config: one of the presets, or another.
+            progress: makes the progress bars.
+            checkpoint: a folder for the state of a long run; without one it starts from the beginning.
+
+        Returns:
+            What `run` returns.
+        """
+        offered = {"progress": progress, "checkpoint": None if checkpoint is None else Path(checkpoint)}
+        asked = inspect.signature(self.run).parameters
+        return self.run(config, **{name: value for name, value in offered.items() if name in asked})
+
 
 class Reproduction(NamedTuple):
-    """What `reproduce` did."""
+    """What `reproduce` did: where it is, the result, the claims, and whether the result had been there before.
+
+    >>> Reproduction(Path("out"), xr.Dataset(), [], cached=False).held
+    True
+    """
 
     folder: Path
     dataset: xr.Dataset
     claims: list[Claim]
-    cached: bool  # the run was not repeated: its result was there
+    cached: bool
 
     @property
     def held(self) -> bool:
+        """Whether every claim holds."""
         return all(claim.held for claim in self.claims)
 
 
 def folder_of(id: str, preset: str, root: str | Path = "results") -> Path:
     """Where the results of an experiment are kept; quick results never overwrite full ones.
+
+    Args:
+        id: "paper/figure".
+        preset: "quick" or "full".
+        root: the folder of all results.
+
+    Returns:
+        The folder; it need not exist.
 
     >>> folder_of("agliari2024/retrieval", "quick").as_posix()
     'results/agliari2024/retrieval/quick'
@@ -72,11 +114,27 @@ def reproduce(
     force: bool = False,
     progress: Progress = progress,
 ) -> Reproduction:
-    """Make a figure of a paper, and write result.nc, figure.png, figure.pdf, config.json and claims.json into `out`.
+    """Make a figure of a paper, and write result.nc, figure.png, figure.pdf, config.json and claims.json.
 
-    `out` is results/PAPER/FIGURE/PRESET when it is not given. The run is skipped when `out` holds the result of the
-    same experiment with the same configuration and version of the package, unless `force`; a long run that was stopped
-    goes on from where it was. The figure and the claims are always made anew from the result.
+    The run is skipped when the folder holds the result of the same experiment with the same configuration and version of
+    the package; a long run that was stopped goes on from where it was. The figure and the claims are always made anew.
+
+    Args:
+        experiment: "paper/figure", or an experiment of one's own.
+        preset: which configuration.
+        out: the folder, results/PAPER/FIGURE/PRESET when it is not given.
+        force: run again, from the beginning, whatever is there.
+        progress: makes the progress bars.
+
+    Returns:
+        The folder, the result and the claims.
+
+    Raises:
+        ValueError: if there is no such experiment or preset, or the configuration is not of plain values.
+
+    >>> reproduce("agliari2024/retrieval", "huge")
+    Traceback (most recent call last):
+    ValueError: preset: got 'huge'; allowed: 'quick', 'full'
     """
     if isinstance(experiment, str):
         experiment = find(experiment)
@@ -103,9 +161,8 @@ def reproduce(
 def _run(
     experiment: Experiment[Any], config: Any, progress: Progress, identity: dict[str, str], checkpoint: Path
 ) -> xr.Dataset:
-    resumable = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(experiment.run).parameters else {}
     begin = time.perf_counter()
-    dataset = experiment.run(config, progress, **resumable)
+    dataset = experiment.computed(config, progress=progress, checkpoint=checkpoint)
     seconds = time.perf_counter() - begin
     seed = {"seed": config.seed} if hasattr(config, "seed") else {}
     made = {

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 import equilibria as eq
 from equilibria import plots
-from equilibria.papers.agliari2024.common import deviation, edge, overlap_against_load
+from equilibria.papers.agliari2024.common import deviation, overlap_against_load, recalled_along
 from equilibria.papers.claims import Claim, at_most, close
-from equilibria.papers.frame import Experiment
 
 SOURCE = "slide 'AGS theory'"
 
@@ -28,17 +28,10 @@ class Config:
     seed: int = 0
 
 
-def run(config: Config, progress) -> xr.Dataset:
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
     """Patterns recalled from themselves, and the theory at the same loads and on a fine grid."""
+    points = recalled_along("temperature", config, checkpoint, temperature=config.temperatures, sleep=0.0)
     temperatures = np.array(config.temperatures)
-    simulated = [
-        eq.recall_at_load(
-            config.size, config.loads, temperature=temperature, chains=config.chains, sweeps=config.sweeps,
-            key=config.seed + index,
-        )
-        for index, temperature in enumerate(progress(config.temperatures, "AGS", "temperature"))
-    ]  # fmt: skip
-    points = xr.concat(simulated, xr.DataArray(temperatures, dims="temperature", name="temperature"))
     load, column, fine = points["load"].values, temperatures[:, None], np.linspace(0.001, 0.2, 200)
     heat = np.linspace(0.0, 1.0, 101)
     lines = eq.theory.hopfield_lines(heat)
@@ -49,7 +42,6 @@ def run(config: Config, progress) -> xr.Dataset:
             theory=(("temperature", "load"), eq.theory.hopfield(load, column).m),
             curve=(("temperature", "fine"), eq.theory.hopfield(fine, column).m),
             capacity=("temperature", eq.theory.hopfield_capacity(temperatures)),
-            edge=("temperature", [edge(part) for part in simulated]),
             glass=("fine", eq.theory.hopfield_glass(fine)),
         )
         .assign_coords(fine=fine, heat=heat)
@@ -112,14 +104,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="agliari2024/ags",
-    title="Retrieval with many patterns: overlaps and phase diagram of AGS",
-    presets={
-        "quick": Config(),
-        "full": replace(Config(), size=4000, chains=200, sweeps=100, temperatures=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": replace(Config(), size=4000, chains=200, sweeps=100, temperatures=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
+}

@@ -1,11 +1,68 @@
-"""What the figures about storage share: theory lines, simulated points, and the load at which memory is lost."""
+"""What the figures about storage share: simulated networks, theory lines, and the load at which memory is lost."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from jax import Array
 
+import equilibria as eq
 from equilibria import plots
+from equilibria.measure.storage import padded
+from equilibria.papers.sweep import fast, sweep
+
+
+def recalled(load: float, temperature: float, sleep: float, seed: int, key: Array, *, config: Any) -> dict[str, float]:
+    """One cell: a network at a load, whose patterns are recalled from themselves.
+
+    Args:
+        load: patterns over neurons.
+        temperature: of the neurons.
+        sleep: how long the network slept.
+        seed: tells networks apart that are otherwise alike; it only enters the key.
+        key: of the patterns and of the walk.
+        config: has `size`, `loads`, `chains` and `sweeps`.
+
+    Returns:
+        The overlap, its error, and the fraction of patterns that are retrieved.
+    """
+
+    def build(patterns: Array, _: Array) -> eq.Network:
+        # Factors of one shape let one compiled loop serve all loads.
+        return padded(eq.hopfield(patterns, sleep=sleep), max(_counts(config)))
+
+    found = eq.recall_at_load(
+        config.size, [load], temperature=temperature, chains=config.chains, sweeps=config.sweeps, build=build, key=fast(key)
+    )  # fmt: skip
+    return {name: float(found[name][0]) for name in ("overlap", "error", "retrieved")}
+
+
+def _counts(config: Any) -> list[int]:
+    """How many patterns there are at each load."""
+    return [max(1, round(config.size * load)) for load in config.loads]
+
+
+def recalled_along(along: str, config: Any, checkpoint: Path | None, **axes: Any) -> xr.Dataset:
+    """The networks of a figure at all of its loads, along one other axis.
+
+    Args:
+        along: the axis, "temperature" or "sleep".
+        config: the figure's configuration.
+        checkpoint: a folder that keeps finished networks.
+        axes: the values of that axis, and the one value of the other.
+
+    Returns:
+        What `recalled` found, and `edge`, the load at which half of the patterns are lost.
+    """
+    found = sweep(recalled, config, checkpoint, **axes, load=config.loads, seed=config.seed)
+    (other,) = axes.keys() - {along}
+    load = np.array(_counts(config)) / config.size  # what whole patterns make of it
+    found = found.isel({other: 0}, drop=True).assign_coords(load=load).assign_attrs(size=config.size)
+    edges = [edge(found.isel({along: index})) for index in range(found.sizes[along])]
+    return found.assign(edge=(along, edges))
 
 
 def edge(dataset: xr.Dataset) -> float:

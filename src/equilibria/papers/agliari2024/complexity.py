@@ -13,7 +13,6 @@ from scipy.stats import wasserstein_distance
 import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.frame import Experiment
 
 SOURCE = "slide 'Dataset and architecture complexities interplay'"
 CLASSES = 10
@@ -84,9 +83,10 @@ def replicas(spins: np.ndarray, config: Config, seed: int) -> np.ndarray:
     take account of the largest one throw machines of the more correlated classes off, some for good.
     """
     mean = np.clip(spins.mean(0), -0.98, 0.98)
-    machine = eq.rbm(spins.shape[1], config.hidden, visible=eq.Spin(), hidden=eq.Spin(), key=seed)
     # Biases that give each pixel its mean: learning then starts with what the examples have in common.
-    machine = eq.Network([eq.Layer("visible", eq.Spin(), np.arctanh(mean)), machine.layers[1]], machine.couplings)
+    machine = eq.rbm(
+        spins.shape[1], config.hidden, visible=eq.Spin(), hidden=eq.Spin(), visible_bias=np.arctanh(mean), key=seed
+    )
     batch_size = min(60, len(spins))
     updates = config.epochs * (len(spins) // batch_size)
     largest = float(eq.principal_components(spins.astype(np.float32)).values[0]) ** 2
@@ -148,23 +148,16 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-experiment = Experiment(
-    id="agliari2024/complexity",
-    title="Complexity of datasets: overlaps of examples and of replicas",
-    presets={
-        "quick": Config(),
-        "full": replace(
-            Config(),
-            datasets=("mnist", "fashion_mnist"),
-            examples=6000,
-            hidden=200,
-            epochs=20,
-            chains=500,
-            sweeps=500,
-            replicas=1000,
-        ),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": replace(
+        Config(),
+        datasets=("mnist", "fashion_mnist"),
+        examples=6000,
+        hidden=200,
+        epochs=20,
+        chains=500,
+        sweeps=500,
+        replicas=1000,
+    ),
+}

@@ -12,7 +12,6 @@ from scipy.special import gammaln
 import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_most, close
-from equilibria.papers.frame import Experiment
 
 
 @dataclass(frozen=True)
@@ -137,11 +136,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-experiment = Experiment(
-    id="agliari2024/curie_weiss",
-    title="Magnetisation of the Curie-Weiss model against temperature",
-    presets={"quick": Config(), "full": Config(sizes=(100, 400, 1600), chains=100, sweeps=4000)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(sizes=(100, 400, 1600), chains=100, sweeps=4000)}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 import equilibria as eq
 from equilibria import plots
-from equilibria.papers.agliari2024.common import deviation, edge, overlap_against_load
+from equilibria.papers.agliari2024.common import deviation, overlap_against_load, recalled_along
 from equilibria.papers.claims import Claim, at_least, at_most, close
-from equilibria.papers.frame import Experiment
 
 SOURCE = "slide 'Revise Hebb's rule by iterative protocols'"
 
@@ -29,30 +29,22 @@ class Config:
     seed: int = 0
 
 
-def run(config: Config, progress) -> xr.Dataset:
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
     """Patterns recalled from themselves after each sleep, theory beside it, and the largest eigenvalue at load 0.536."""
-    sleeps = np.array(config.sleeps)
-    simulated = [
-        eq.recall_at_load(
-            config.size, config.loads, sleep=sleep, temperature=config.temperature, chains=config.chains,
-            sweeps=config.sweeps, key=config.seed + index,
-        )
-        for index, sleep in enumerate(progress(config.sleeps, "dreaming", "sleep"))
-    ]  # fmt: skip
-    points = xr.concat(simulated, xr.DataArray(sleeps, dims="sleep", name="sleep"), combine_attrs="drop_conflicts")
+    sleeps, temperature = np.array(config.sleeps), config.temperature
+    points = recalled_along("sleep", config, checkpoint, temperature=temperature, sleep=config.sleeps)
     load, column, fine = points["load"].values, sleeps[:, None], np.linspace(0.005, 1.1, 300)
     night = np.concatenate([[0.0], np.geomspace(0.05, 100, 40)])
-    temperature = config.temperature
-    return points.assign(
+    theory = points.assign(
         theory=(("sleep", "load"), eq.theory.hopfield(load, temperature, column).m),
         curve=(("sleep", "fine"), eq.theory.hopfield(fine, temperature, column).m),
         capacity=("sleep", eq.theory.hopfield_capacity(temperature, sleeps)),
-        edge=("sleep", [edge(part) for part in simulated]),
         cold=("night", eq.theory.hopfield_capacity(0.0, night)),
         warm=("night", eq.theory.hopfield_capacity(temperature, night)),
         long=((), eq.theory.hopfield_capacity(0.005, 1e4)),
         largest=((), _largest_eigenvalue(config)),
-    ).assign_coords(fine=fine, night=night)
+    )
+    return theory.assign_coords(fine=fine, night=night).assign_attrs(temperature=temperature)
 
 
 def _largest_eigenvalue(config: Config) -> float:
@@ -132,14 +124,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-experiment = Experiment(
-    id="agliari2024/dreaming",
-    title="Dreaming: capacity against the time slept",
-    presets={
-        "quick": Config(),
-        "full": replace(Config(), size=2000, sleeps=(0.0, 0.1, 1.0, 10.0), chains=200, sweeps=100),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": replace(Config(), size=2000, sleeps=(0.0, 0.1, 1.0, 10.0), chains=200, sweeps=100),
+}

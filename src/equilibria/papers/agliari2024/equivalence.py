@@ -14,7 +14,6 @@ from equilibria import plots
 from equilibria.equilibrators.conditioned import conditioned
 from equilibria.equilibrators.exact import log_partition_function
 from equilibria.papers.claims import Claim, at_most
-from equilibria.papers.frame import Experiment
 
 SOURCE = "slide 'Hopfield network / Restricted Boltzmann machines equivalence'"
 KINDS = ("Hopfield network", "Boltzmann machine")
@@ -128,11 +127,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="agliari2024/equivalence",
-    title="Hopfield network and restricted Boltzmann machine: one law",
-    presets={"quick": Config(), "full": replace(Config(), small=16, size=4000, count=80, sweeps=600)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": replace(Config(), small=16, size=4000, count=80, sweeps=600)}

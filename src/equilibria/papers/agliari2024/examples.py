@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
+import jax
 import numpy as np
 import xarray as xr
+from jax import Array
 
 import equilibria as eq
 from equilibria import plots
 from equilibria.measure.storage import padded, recall
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.frame import Experiment
+from equilibria.papers.sweep import fast, sweep
 
 SOURCE = "slide 'Replace archetypes by a sample of examples'"
 RULES = {"supervised": True, "unsupervised": False}
@@ -31,24 +35,37 @@ class Config:
     seed: int = 0
 
 
-def run(config: Config, progress) -> xr.Dataset:
-    """Every archetype is the start of a chain; the overlap with it is averaged over archetypes and networks."""
-    shape = (len(RULES), len(config.temperatures), len(config.examples))
-    found = np.zeros((*shape, config.repeats, config.count))
-    for repeat in progress(range(config.repeats), "examples", "network"):
-        for column, examples in enumerate(config.examples):
-            here = eq.key(1000 * config.seed + 100 * repeat + column)
-            archetypes = eq.data.random_patterns(config.count, config.size, key=here)
-            blurred = eq.data.blurred_examples(archetypes, examples, config.quality, key=eq.key(7000 + repeat + column))
-            for row, supervised in enumerate(RULES.values()):
-                network = eq.hopfield_from_examples(blurred, supervised=supervised)
-                if not supervised:  # one compiled loop for all numbers of examples
-                    network = padded(network, config.count * max(config.examples))
-                for warm, temperature in enumerate(config.temperatures):
-                    found[row, warm, column, repeat] = recall(
-                        network, archetypes, temperature=temperature, sweeps=config.sweeps, key=here
-                    )
-    samples = found.reshape(*shape, -1)
+def learned(examples: int, network: int, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: archetypes seen in so many examples, and recalled by networks of both rules at every temperature.
+
+    Args:
+        examples: of each archetype.
+        network: number of the network among those that are averaged over; it only enters the key.
+        seed: likewise.
+        key: of the archetypes, their examples and the walks.
+        config: the figure's configuration.
+
+    Returns:
+        The overlap with each archetype, (rules, temperatures, archetypes); each archetype is the start of a chain.
+    """
+    pattern_key, blur_key, walk_key = jax.random.split(fast(key), 3)
+    archetypes = eq.data.random_patterns(config.count, config.size, key=pattern_key)
+    blurred = eq.data.blurred_examples(archetypes, examples, config.quality, key=blur_key)
+    networks = [eq.hopfield_from_examples(blurred, supervised=supervised) for supervised in RULES.values()]
+    networks[1] = padded(
+        networks[1], config.count * max(config.examples)
+    )  # one compiled loop for all numbers of examples
+    walk = partial(recall, targets=archetypes, sweeps=config.sweeps, key=walk_key)
+    rows = [[walk(each, temperature=temperature) for temperature in config.temperatures] for each in networks]
+    return {"overlaps": np.array(rows, float)}
+
+
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
+    """The overlap with archetypes, averaged over them and over networks."""
+    axes = {"examples": config.examples, "network": range(config.repeats), "seed": config.seed}
+    cells = sweep(learned, config, checkpoint, **axes)
+    samples = np.moveaxis(cells["overlaps"].values, (2, 3), (0, 1))  # (rule, temperature, examples, network, archetype)
+    samples = samples.reshape(*samples.shape[:3], -1)
     axes, fine = ("rule", "temperature", "examples"), np.unique(np.geomspace(7, 90, 13).round())
     many = np.array(config.examples, float)
     return xr.Dataset(
@@ -134,16 +151,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="agliari2024/examples",
-    title="Learning from examples: overlap with archetypes never seen",
-    presets={
-        "quick": Config(),
-        "full": replace(
-            Config(), size=2000, count=40, examples=(5, 7, 10, 14, 20, 28, 40, 56, 80), sweeps=60, repeats=3
-        ),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": replace(Config(), size=2000, count=40, examples=(5, 7, 10, 14, 20, 28, 40, 56, 80), sweeps=60, repeats=3),
+}

@@ -11,7 +11,6 @@ import xarray as xr
 import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least
-from equilibria.papers.frame import Experiment
 
 SOURCE = "slide 'Hopfield network / Restricted Boltzmann machines equivalence', panels (a)-(d)"
 STARTS = ("normal", "Hopfield")
@@ -178,14 +177,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-experiment = Experiment(
-    id="agliari2024/initialisation",
-    title="Hopfield initialisation of a Boltzmann machine that classifies",
-    presets={
-        "quick": Config(),
-        "full": replace(Config(), dataset="mnist", batch_size=100, learning_rate=0.001, seeds=3),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": replace(Config(), dataset="mnist", batch_size=100, learning_rate=0.001, seeds=3),
+}

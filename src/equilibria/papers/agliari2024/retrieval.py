@@ -14,7 +14,6 @@ import equilibria as eq
 from equilibria import plots
 from equilibria.data import binarise, corrupt, digits, random_patterns
 from equilibria.papers.claims import Claim, at_least, at_most, close
-from equilibria.papers.frame import Experiment
 
 SIDE = 28  # the lecture's pictures are 28 x 28: its snapshots count updates of 784 neurons
 SNAPSHOTS = (0, 196, 588, 2940, 10780)
@@ -150,11 +149,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="agliari2024/retrieval",
-    title="Retrieval of a stored pattern by the Hopfield network",
-    presets={"quick": Config(), "full": Config(repeats=20)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(repeats=20)}

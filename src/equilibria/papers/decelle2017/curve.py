@@ -21,7 +21,6 @@ import equilibria as eq
 from equilibria import plots
 from equilibria.data import digits, grey, mnist
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.frame import Experiment
 
 # Cluster centres are -1 and +1, and so are the modes that they make in the visible layer. The hidden components begin
 # normal; learning flattens them, towards -1 and +1 in the end.
@@ -81,11 +80,7 @@ def without_fields(rate: float) -> optax.GradientTransformation:
 
 def train(data: np.ndarray, weights: np.ndarray, *, rate: float, steps: list[int], chains: int, sweeps: int, key):
     """The spectra at `steps` of a machine that learns all `data` at once, and the kurtosis of its last modes."""
-    layers = [
-        eq.Layer(name, eq.Spin(), np.zeros(size))
-        for name, size in zip(("visible", "hidden"), weights.shape, strict=True)
-    ]
-    network = eq.Network(layers, [eq.Dense(("visible", "hidden"), weights)])
+    network = eq.rbm(weights=weights, visible=eq.Spin(), hidden=eq.Spin())
     run = eq.train(
         network, data, eq.pcd(sweeps, chains, centered_gradient=False), epochs=steps[-1], batch_size=len(data),
         optimiser=without_fields(rate), record=steps, show_progress=False, key=key,
@@ -242,17 +237,10 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="decelle2017/curve",
-    title="The spectrum of a machine that learns, predicted and measured",
-    presets={
+PRESETS = {
         "quick": Config(),
         "full": Config(
             visible=400, hidden=200, samples=2000, rate=2e-4, duration=0.2, chains=2000, sweeps=4, records=40,
             images="mnist", image_hidden=100, image_samples=2000, image_rate=2e-4, image_duration=0.3, modes=6,
         ),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)  # fmt: skip
+    }  # fmt: skip

@@ -13,7 +13,6 @@ import xarray as xr
 import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most, close
-from equilibria.papers.frame import Experiment
 
 
 @dataclass(frozen=True)
@@ -171,11 +170,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="decelle2017/fig1",
-    title="Singular values and exact likelihood of the linear machine against time",
-    presets={"quick": Config(), "full": Config(visible=100, hidden=60, samples=4000)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(visible=100, hidden=60, samples=4000)}

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.decelle2017.training import FULL, QUICK, SCALE, Config, learn, per_epoch, spins
-from equilibria.papers.frame import Experiment
 from equilibria.theory import marchenko_pastur, marchenko_pastur_edges
 
 
@@ -93,11 +92,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-experiment = Experiment(
-    id="decelle2017/fig2",
-    title="Singular values of a machine that learns MNIST, against the law of noise",
-    presets={"quick": QUICK, "full": FULL},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": QUICK, "full": FULL}

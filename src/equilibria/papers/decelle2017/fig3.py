@@ -17,7 +17,6 @@ import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.decelle2017.training import FULL, QUICK, SCALE, Config, learn, per_epoch, spins
-from equilibria.papers.frame import Experiment
 
 FEW = 3  # leading modes that are told apart one by one
 SOON = 60  # updates within which the strongest mode passes the threshold
@@ -115,11 +114,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-experiment = Experiment(
-    id="decelle2017/fig3",
-    title="First modes learnt against the principal components of the data",
-    presets={"quick": QUICK, "full": FULL},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": QUICK, "full": FULL}

@@ -10,7 +10,6 @@ import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.decelle2017.training import FULL, QUICK, Config, learn, spins
-from equilibria.papers.frame import Experiment
 
 
 def run(config: Config, progress) -> xr.Dataset:
@@ -91,11 +90,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-experiment = Experiment(
-    id="decelle2017/fig4",
-    title="Modes amplified and damped while a machine learns MNIST",
-    presets={"quick": QUICK, "full": FULL},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": QUICK, "full": FULL}

@@ -21,7 +21,6 @@ from equilibria import plots
 from equilibria.data import mnist
 from equilibria.measure.likelihood import unnormalised
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.frame import Experiment
 
 MARK = -86.3  # nats per digit, CD-25
 _FEW = 16  # hidden neurons up to which ln Z is also summed exactly
@@ -182,11 +181,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-experiment = Experiment(
-    id="decelle2017/likelihood",
-    title="Log-likelihood of MNIST while a machine of 784 x 500 learns",
-    presets={"quick": Config(), "full": FULL},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": FULL}

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import xarray as xr
+from jax import Array
 
 from equilibria.data import planted_data, planted_receptive_fields
 from equilibria.measure.matching import match_fields
@@ -85,9 +86,9 @@ def permuted_run(planted: Planted, hidden_size: int, steps: int, permute_at: int
     )
 
 
-def best_possible(planted: Planted, hidden_size: int, sweeps: int, seed: int) -> np.ndarray:
+def best_possible(planted: Planted, hidden_size: int, sweeps: int, key: Array | int) -> np.ndarray:
     """The overlap that the signs of the posterior's means have, (instances,): on average no estimate has a larger one."""
-    sampled = sample_synapses(planted.data, hidden_size, sweeps=sweeps, key=seed)
+    sampled = sample_synapses(planted.data, hidden_size, sweeps=sweeps, key=key)
     return matched(np.asarray(sampled.mean), planted.fields).mean(axis=1)
 
 

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from equilibria import plots
 from equilibria.papers.claims import Claim
-from equilibria.papers.frame import Experiment
 from equilibria.papers.huang2019.common import (
     best_possible,
     nearly_optimal,
@@ -90,11 +89,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-experiment = Experiment(
-    id="huang2019/fig2a",
-    title="Binary synapses: learning two planted receptive fields",
-    presets={"quick": Config(), "full": Config(instances=50, steps=400)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(instances=50, steps=400)}

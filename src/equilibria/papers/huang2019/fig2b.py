@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from equilibria import plots
 from equilibria.papers.claims import Claim
-from equilibria.papers.frame import Experiment
 from equilibria.papers.huang2019.common import growing_bound, permuted_run, plant, recovery, saturation, symmetry_broken
 
 
@@ -68,11 +67,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-experiment = Experiment(
-    id="huang2019/fig2b",
-    title="Binary synapses: learning three planted receptive fields",
-    presets={"quick": Config(), "full": Config(instances=50, steps=400)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(instances=50, steps=400)}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from jax import Array
 from matplotlib.figure import Figure
 
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_most, close
-from equilibria.papers.frame import Experiment
-from equilibria.papers.huang2019.common import best_possible, matched, nearly_optimal, plant, recovery
+from equilibria.papers.huang2019.common import Planted, best_possible, matched, nearly_optimal, plant, recovery
+from equilibria.papers.sweep import fast, sweep
 from equilibria.synapses.learn import learn_synapses
 from equilibria.theory.synapses import synapse_threshold
 
@@ -31,28 +33,40 @@ class Config:
     seed: int = 0
 
 
-def run(config: Config, progress) -> xr.Dataset:
-    """All instances at all densities at once; a smaller density uses the first examples of the same data."""
-    shape = (len(config.hidden_sizes), len(config.densities), config.instances)
-    overlaps, best = np.zeros(shape), np.zeros((shape[0], shape[2]))
-    counts = [round(density * config.size) for density in config.densities]
+def _planted(config: Config, case: int, seed: int) -> Planted:
+    """The instances of a case, with the data of the largest density: a smaller one uses the first of the same examples."""
+    most = round(max(config.densities) * config.size)
+    hidden_size, correlation = config.hidden_sizes[case], config.correlations[case]
+    return plant(config.instances, hidden_size, config.size, most, correlation, seed + case)
+
+
+def learned(case: int, density: float, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: all instances of a case, and all starts of each, learned side by side at one density."""
+    planted, count = _planted(config, case, seed), round(density * config.size)
+    found = learn_synapses(
+        planted.data[:, :count], config.hidden_sizes[case], steps=config.steps, starts=config.starts, every=config.steps,
+        key=fast(key), show_progress=False,
+    )  # fmt: skip
+    return {"overlap": matched(np.asarray(found.synapses.natural), planted.fields).mean(axis=1)}
+
+
+def known(case: int, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: what the posterior of the same instances knows at the largest density."""
+    planted = _planted(config, case, seed)
+    return {"best": best_possible(planted, config.hidden_sizes[case], config.posterior_sweeps, fast(key))}
+
+
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
+    """The overlaps at every density, what the posterior knows, and the thresholds of theory."""
     cases = list(zip(config.hidden_sizes, config.correlations, strict=True))
-    for index, (hidden_size, correlation) in enumerate(progress(cases, "fig3a", "case")):
-        planted = plant(config.instances, hidden_size, config.size, max(counts), correlation, config.seed + index)
-        sets = [one[:count] for count in counts for one in planted.data]
-        learned = learn_synapses(
-            sets, hidden_size, steps=config.steps, starts=config.starts, every=config.steps, key=config.seed,
-            show_progress=False,
-        )  # fmt: skip
-        fields = np.tile(planted.fields, (len(counts), 1, 1))
-        overlaps[index] = matched(np.asarray(learned.synapses.natural), fields).mean(axis=1).reshape(shape[1:])
-        best[index] = best_possible(planted, hidden_size, config.posterior_sweeps, config.seed)
-    thresholds = [float(synapse_threshold(q, 1.0, hidden_size)) for hidden_size, q in cases]
+    axes = {"case": range(len(cases)), "seed": config.seed}
+    overlaps = sweep(learned, config, checkpoint, **axes, density=config.densities)
+    best = sweep(known, config, checkpoint, **axes)
     return xr.Dataset(
         {
-            "overlap": (("case", "density", "instance"), overlaps),
-            "best": (("case", "instance"), best),
-            "threshold": ("case", thresholds),
+            "overlap": (("case", "density", "instance"), overlaps["overlap"].values),
+            "best": (("case", "instance"), best["best"].values),
+            "threshold": ("case", [float(synapse_threshold(q, 1.0, hidden_size)) for hidden_size, q in cases]),
         },
         {
             "density": list(config.densities),
@@ -141,14 +155,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="huang2019/fig3a",
-    title="Binary synapses: overlap against data density, and the thresholds",
-    presets={
-        "quick": Config(),
-        "full": Config(instances=50, densities=tuple(np.round(np.arange(0.2, 6.01, 0.2), 2).tolist())),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": Config(instances=50, densities=tuple(np.round(np.arange(0.2, 6.01, 0.2), 2).tolist())),
+}

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from equilibria import plots
 from equilibria.data import binarise, mnist
 from equilibria.papers.claims import Claim
-from equilibria.papers.frame import Experiment
 from equilibria.papers.huang2019.common import growing_bound, saturation
 from equilibria.synapses.learn import learn_synapses
 
@@ -73,11 +72,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-experiment = Experiment(
-    id="huang2019/fig3b",
-    title="Binary synapses: learning handwritten digits with four hidden neurons",
-    presets={"quick": Config(), "full": Config(steps=1000, fields=1000)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(steps=1000, fields=1000)}

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from equilibria import plots
 from equilibria.equilibrators.cavity import Cavity, bethe, spins
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.frame import Experiment
 from equilibria.papers.huang2019.common import matched, plant
 from equilibria.synapses.distribution import Synapses
 from equilibria.synapses.e_step import e_step, quadrature, samples
@@ -158,11 +157,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-experiment = Experiment(
-    id="huang2019/fig_esteps",
-    title="Binary synapses: the E-steps side by side",
-    presets={"quick": Config(), "full": Config(instances=50, steps=400)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(instances=50, steps=400)}

@@ -19,7 +19,6 @@ from equilibria import plots
 from equilibria.data import binarise, mnist
 from equilibria.model.transforms import independent_site_biases
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.frame import Experiment
 from equilibria.synapses.distribution import Synapses, compensated
 from equilibria.synapses.learn import learn_synapses
 from equilibria.synapses.saving import save_synapses
@@ -164,16 +163,9 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="huang2019/mnist_wide",
-    title="Binary synapses: hundreds of hidden neurons on handwritten digits",
-    presets={
-        "quick": Config(),
-        "full": Config(
-            hidden_size=300, examples=60_000, tests=10_000, steps=10_000, fields=250, epochs=50, annealing=14_500
-        ),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": Config(
+        hidden_size=300, examples=60_000, tests=10_000, steps=10_000, fields=250, epochs=50, annealing=14_500
+    ),
+}

@@ -30,7 +30,6 @@ from equilibria.learn.contrast import Rule, trainable
 from equilibria.learn.rates import scale_by_coupling
 from equilibria.model.units import GradedSpin
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.frame import Experiment
 
 FREE = Descent(200, tolerance=1e-5)
 UNITS = (eq.Clipped(), GradedSpin(), eq.Gaussian())  # inputs, tanh hidden units, linear outputs
@@ -150,11 +149,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="scellier2017/comparison",
-    title="Equilibrium propagation beside its relatives: gradients and learning",
-    presets={"quick": Config(), "full": Config(hidden=256, epochs=60)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(hidden=256, epochs=60)}

@@ -13,7 +13,6 @@ from equilibria import plots
 from equilibria.energies.implicit import Implicit
 from equilibria.learn.stdp import stdp
 from equilibria.papers.claims import Claim, at_least, at_most, close
-from equilibria.papers.frame import Experiment
 from equilibria.papers.scellier2017.energy import draw, energy, rates
 
 
@@ -107,11 +106,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="scellier2017/stdp",
-    title="Spike-timing dependent plasticity adds up to the contrast of two phases",
-    presets={"quick": Config(), "full": Config(neurons=100, steps=tuple(0.5 / 2**power for power in range(8)))},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(neurons=100, steps=tuple(0.5 / 2**power for power in range(8)))}

@@ -13,7 +13,6 @@ import xarray as xr
 from equilibria import plots
 from equilibria.energies.stochastic import Stochastic
 from equilibria.papers.claims import Claim, at_most
-from equilibria.papers.frame import Experiment
 
 PARAMETERS = {"weight": 1.5, "biases": jnp.array([0.4, -0.3])}
 START = {"hidden": 0.0, "output": 0.0}
@@ -158,14 +157,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="scellier2017/stochastic",
-    title="The stochastic framework: responses of expectations, sampled and exact",
-    presets={
-        "quick": Config(),
-        "full": Config(temperatures=(0.25, 0.5, 1.0, 2.0, 4.0), chains=2000, steps=20_000, nudge=0.03),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": Config(temperatures=(0.25, 0.5, 1.0, 2.0, 4.0), chains=2000, steps=20_000, nudge=0.03),
+}

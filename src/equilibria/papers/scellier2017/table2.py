@@ -29,7 +29,6 @@ from equilibria.learn.augment import Augmented, InputDropout
 from equilibria.learn.contrast import Rule
 from equilibria.learn.rates import scale_by_coupling
 from equilibria.papers.claims import Claim, at_most
-from equilibria.papers.frame import Experiment
 
 
 @dataclass(frozen=True)
@@ -240,23 +239,16 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return made
 
 
-experiment = Experiment(
-    id="scellier2017/table2",
-    title="MNIST by equilibrium propagation with one, two and three hidden layers",
-    presets={
-        "quick": Config(),
-        "full": Config(
-            images="mnist",
-            train=50_000,
-            paper_size=500,
-            our_sizes=(1024, 512, 256),
-            paper_epochs=(25, 66, 0),
-            fast_epochs=(0, 0, 40),
-            our_epochs=(30, 25, 30),
-            seed=4,
-        ),
-    },
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {
+    "quick": Config(),
+    "full": Config(
+        images="mnist",
+        train=50_000,
+        paper_size=500,
+        our_sizes=(1024, 512, 256),
+        paper_epochs=(25, 66, 0),
+        fast_epochs=(0, 0, 40),
+        our_epochs=(30, 25, 30),
+        seed=4,
+    ),
+}

@@ -12,7 +12,6 @@ from jax.flatten_util import ravel_pytree
 from equilibria import plots
 from equilibria.energies.implicit import Implicit
 from equilibria.papers.claims import Claim, at_most, close
-from equilibria.papers.frame import Experiment
 from equilibria.papers.scellier2017.energy import draw, energy
 
 SIDES = {"one": "one-sided (10)", "both": "centered"}
@@ -128,11 +127,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-experiment = Experiment(
-    id="scellier2017/theorem",
-    title="The gradient from two phases, and what nudging does to the cost",
-    presets={"quick": Config(), "full": Config(networks=20, neurons=20)},
-    run=run,
-    plot=plot,
-    claims=claims,
-)
+PRESETS = {"quick": Config(), "full": Config(networks=20, neurons=20)}
