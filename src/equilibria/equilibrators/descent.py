@@ -15,7 +15,7 @@ from equilibria.model.network import State
 
 
 class Descent(Sweeps):
-    r"""Sweeps in which every layer moves to the minimum of the energy given the others, and beyond it.
+    r"""Block descent with over-relaxation: every layer moves to the minimum of the energy given the others, and beyond it.
 
     $$ s \leftarrow \text{clip}\big(s + (1 + o)\,(s^* - s)\big), \qquad s^* = \text{mode(field)} $$
 
@@ -26,8 +26,11 @@ class Descent(Sweeps):
 
     Args:
         steps: how many sweeps at most.
-        over_relaxation: o, how far beyond the minimum, as a fraction of the way there.
+        over_relaxation: o, how far beyond the minimum, as a fraction of the way there; above -1 and at most 0.95.
         tolerance: stops when no neuron moves by more.
+
+    Raises:
+        ValueError: if a number is out of its range.
 
     >>> Descent(20).update, Descent(20).over_relaxation
     ('mode', Array(0.5, dtype=float32))
@@ -41,11 +44,13 @@ class Descent(Sweeps):
         self.over_relaxation = jnp.asarray(given, float)
 
     def allowed(self, system: Conditioned) -> None:
+        """Refuse discrete units, and couplings inside a layer."""
         for layer in system.inner.layers:
             if layer.unit.levels is not None or layer.name in system.inner.lateral:
                 kind = f"{type(layer.unit).__name__} units in layer {layer.name!r}"
                 check.refuse("network", kind, "continuous units without couplings inside a layer")
 
     def updated(self, system: Conditioned, state: State, name: str, key: Any) -> Array:
+        """One layer after its turn: beyond the minimum, and back into bounds."""
         target = super().updated(system, state, name, key)
         return jnp.clip(target + self.over_relaxation * (target - state[name]), *system.bounds(name))

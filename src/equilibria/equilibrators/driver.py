@@ -62,8 +62,8 @@ def equilibrate(
     >>> from equilibria import Sweeps, hopfield
     >>> net = hopfield([[1, -1, 1, -1, 1, -1]])
     >>> rest = equilibrate(net, Sweeps(10, tolerance=0.0), [1, 1, 1, -1, 1, -1], temperature=0.0, key=0)
-    >>> rest["neurons"], rest.converged
-    (Array([ 1., -1.,  1., -1.,  1., -1.], dtype=float32), Array(True, dtype=bool))
+    >>> rest["neurons"], bool(rest.converged)
+    (Array([ 1., -1.,  1., -1.,  1., -1.], dtype=float32), True)
     """
     how, system, state, run_key = _prepared(network, how, start, temperature, world, chains, key)
     if any(check.concrete(leaf) is None for leaf in jax.tree.leaves((how.steps, system, state))):
@@ -101,6 +101,9 @@ def sample(
 
     Returns:
         The last state of every chain, by layer, (chains, size).
+
+    Raises:
+        ValueError: if an argument cannot be served; the message says what was given and what is allowed.
 
     >>> from equilibria import Sweeps, rbm
     >>> sample(rbm(6, 3, key=0), Sweeps(50), chains=4, key=1)["visible"].shape
@@ -142,6 +145,9 @@ def trajectory(
 
     Returns:
         The equilibrium, and the observations at the start and after every `every` steps, stacked.
+
+    Raises:
+        ValueError: if `how` has a tolerance, `every` does not divide its steps, or another argument cannot be served.
 
     >>> from equilibria import Sweeps, hopfield, overlap
     >>> pattern = [1, -1, 1, -1, 1, -1]

@@ -21,6 +21,12 @@ Kind = Literal["draws", "averages", "rests"]
 class Result(IntEnum):
     """Why a chain ended where it did.
 
+    Attributes:
+        DONE: it made the steps that were asked for, and no tolerance was to be met.
+        CONVERGED: nothing moves by more than the tolerance.
+        NOT_FINITE: its numbers overflowed, or there are none.
+        OUT_OF_STEPS: the steps ended before it came to rest.
+
     >>> Result(2).reason
     'not finite: its numbers overflowed or there are none'
     """
@@ -47,6 +53,26 @@ class Equilibrator(eqx.Module):
     A new equilibrator is one class. It gives `steps`, `tolerance`, `kind` and `step`; `begin` if it carries something of
     its own from step to step, and `info` if a person would look at some of that; and the two numbers that averages
     follow from, `free_energy` and `log_partition`, where they are not those of a state at rest. Nobody asks for its type.
+
+    Attributes:
+        steps: how many steps at most, an array so that another number does not compile again.
+        tolerance: the move of a neuron below which it counts as at rest; None makes all steps.
+
+    >>> class HalfWay(Equilibrator):  # every layer moves half the way to the mode of its field
+    ...     steps: Array
+    ...     tolerance: Array | None = None
+    ...     kind = "rests"
+    ...     def step(self, system, state, carry, key):
+    ...         for name in system.free:
+    ...             unit, field = system.effective(state, name, system.field(state, name))
+    ...             state = {**state, name: (state[name] + unit.mode(field)) / 2}
+    ...         return state, carry
+    >>> import equilibria as eq
+    >>> net, shown = eq.layered((2, 3), key=0), eq.Clamp("input", [1.0, 0.5])
+    >>> rest = eq.equilibrate(net, HalfWay(jnp.asarray(30)), world=shown)
+    >>> exact = eq.equilibrate(net, eq.Sweeps(1, update="mode"), world=shown)
+    >>> bool(jnp.allclose(rest["output"], exact["output"]))
+    True
     """
 
     steps: eqx.AbstractVar[Array]
@@ -98,7 +124,7 @@ class Equilibrator(eqx.Module):
         return system.network.energy(state)
 
     def log_partition(self, system: Conditioned, state: State) -> Array | None:
-        """ln Z of each chain's system as this equilibrator knows it, apart from learning; None if it does not."""
+        """The logarithm ln Z of each chain's system as this equilibrator knows it, apart from learning; None if it does not."""
         return None
 
     @property
@@ -117,6 +143,13 @@ class Equilibrium(eqx.Module):
         residual: the largest last move of each chain; None without a tolerance.
         info: what the equilibrator reports, by name (acceptance, exchange rates).
         carry: what it would go on from.
+
+    >>> import equilibria as eq
+    >>> rest = eq.equilibrate(eq.hopfield([[1, -1, 1]]), eq.Sweeps(10, tolerance=0.0), [1, 1, 1], temperature=0.0, key=0)
+    >>> rest["neurons"], bool(rest.converged)
+    (Array([ 1., -1.,  1.], dtype=float32), True)
+    >>> rest.reason
+    'converged: nothing moves by more than the tolerance'
     """
 
     state: State

@@ -110,7 +110,7 @@ def log_weights(system: Conditioned, chosen: Plan) -> Array:
 
 
 def log_partition_function(system: Conditioned, most: int = MOST_STATES) -> Array:
-    """ln Z of the free layers, for each element of the world; states are summed in chunks and never all kept."""
+    """The logarithm ln Z of the free layers, for each element of the world; states are summed in chunks and never all kept."""
     chosen = plan(system, most)
     if chosen.states <= _CHUNK:
         return jax.nn.logsumexp(log_weights(system, chosen), axis=0)
@@ -124,9 +124,13 @@ def log_partition_function(system: Conditioned, most: int = MOST_STATES) -> Arra
 
 
 class Exact(Equilibrator):
-    """Independent draws from the exact Boltzmann law, by enumeration of up to 2^22 states.
+    r"""Independent draws from the exact Boltzmann law, by enumeration of up to 2^22 states.
 
-    Its contrast is exact as well: the gradient of -T ln Z.
+    $$ p(s) = e^{-E(s)/T} / Z, \qquad Z = \sum_s e^{-E(s)/T} $$
+
+    (Decelle 2017, equation 2; Agliari 2024, "The statistical mechanics setting"). Layers that are not coupled to one another
+    are summed in closed form, so that only the smaller side of a machine is enumerated. Its contrast is exact as well: the
+    gradient of -T ln Z. Refused where there are too many states, or the temperature is zero.
 
     >>> import equilibria as eq
     >>> draws = eq.sample(eq.rbm(4, 3, scale=1.0, key=0), Exact(), chains=5, key=1)
@@ -142,16 +146,20 @@ class Exact(Equilibrator):
 
     @property
     def kind(self) -> Kind:
+        """It draws."""
         return "draws"
 
     def allowed(self, system: Conditioned) -> None:
+        """Refuse temperature zero, and more states than can be enumerated."""
         check.number("temperature", system.temperature, above=0.0)
         plan(system)
 
     def needs_state(self, system: Conditioned) -> bool:
+        """Never: its averages are sums over all states."""
         return False
 
     def step(self, system: Conditioned, state: State, carry: Any, key: Any) -> tuple[State, Any]:
+        """Fresh draws, whatever the state was."""
         chosen = plan(system)
         batch = next(iter(state.values())).shape[:-1]
         state_key, *layer_keys = jax.random.split(key, 1 + len(chosen.integrated))
@@ -174,7 +182,9 @@ class Exact(Equilibrator):
         return state, carry
 
     def free_energy(self, system: Conditioned, state: State) -> Array:
+        """The free energy -T ln Z itself."""
         return -system.temperature * log_partition_function(system)
 
     def log_partition(self, system: Conditioned, state: State) -> Array:
+        """The logarithm ln Z, exact."""
         return log_partition_function(system)

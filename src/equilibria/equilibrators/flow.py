@@ -33,6 +33,9 @@ class GradientFlow(Equilibrator):
         step_size: their epsilon, 0.5 in all their experiments.
         tolerance: stops when no number moves by more in a step.
 
+    Raises:
+        ValueError: if a number is out of its range.
+
     >>> GradientFlow(20).step_size
     Array(0.5, dtype=float32)
     """
@@ -47,16 +50,20 @@ class GradientFlow(Equilibrator):
 
     @property
     def kind(self) -> Kind:
+        """It rests."""
         return "rests"
 
     @property
     def stops_at_bounds(self) -> bool:
+        """It does: each step is short, and cut off at the bounds."""
         return True
 
     def allowed(self, system: System) -> None:
+        """Refuse discrete units."""
         system.check_continuous()
 
     def step(self, system: System, state: State, carry: Any, key: Any) -> tuple[State, Any]:
+        """One Euler step of every free layer."""
         moved = {
             name: jnp.clip(state[name] + self.step_size * force, *system.bounds(name))
             for name, force in system.force(state).items()
@@ -65,7 +72,12 @@ class GradientFlow(Equilibrator):
 
 
 class Attempts(NamedTuple):
-    """How many proposals each chain made and accepted."""
+    """What Langevin dynamics counts.
+
+    Attributes:
+        made: how many proposals each chain made.
+        accepted: how many of them it accepted.
+    """
 
     made: Array
     accepted: Array
@@ -74,15 +86,20 @@ class Attempts(NamedTuple):
 class Langevin(Equilibrator):
     r"""Langevin steps, each accepted or refused by Metropolis' rule so that the Boltzmann law is sampled exactly.
 
-    The proposal is $s' = s - \epsilon\, \partial F/\partial s + \sqrt{2 \epsilon T}\, z$ with z standard normal; a proposal
-    out of bounds is refused, and so is one whose energy is not a number. `Equilibrium.info["acceptance"]` is the share of
-    accepted proposals of each chain; without the rule, of steps to a finite energy.
+    $$ s' = s - \epsilon\, \partial F/\partial s + \sqrt{2 \epsilon T}\, z $$
+
+    with z standard normal is the proposal, a step of equation (66) of Scellier and Bengio; one out of bounds is refused, and so
+    is one whose energy is not a number. `Equilibrium.info["acceptance"]` is the share of accepted proposals of each chain;
+    without the rule, of steps to a finite energy.
 
     Args:
         steps: how many.
         step_size: epsilon.
         adjusted: False leaves Metropolis' rule out, and with it exactness: the law is then off by O(`step_size`), and
             states are pushed back into bounds.
+
+    Raises:
+        ValueError: if a number is out of its range.
 
     >>> Langevin(100, step_size=0.1).adjusted
     True
@@ -99,20 +116,25 @@ class Langevin(Equilibrator):
 
     @property
     def kind(self) -> Kind:
+        """It draws."""
         return "draws"
 
     def allowed(self, system: System) -> None:
+        """Refuse discrete units and temperature zero."""
         system.check_continuous()
         check.number("temperature", system.temperature, above=0.0)
 
     def begin(self, system: System, state: State) -> Attempts:
+        """No proposals made, none accepted."""
         none = jnp.zeros(next(iter(state.values())).shape[:-1], int)
         return Attempts(none, none)
 
     def info(self, carry: Attempts) -> dict[str, Array]:
+        """The share of accepted proposals of each chain, as "acceptance"."""
         return {"acceptance": carry.accepted / jnp.maximum(carry.made, 1)}
 
     def step(self, system: System, state: State, carry: Attempts, key: Any) -> tuple[State, Attempts]:
+        """One proposal for every chain, accepted or refused."""
         noise_key, accept_key = jax.random.split(key)
         noise_keys = dict(zip(system.free, jax.random.split(noise_key, len(system.free)), strict=True))
         drift = {name: self.step_size * force for name, force in system.force(state).items()}

@@ -35,7 +35,8 @@ _MARGIN = 1e-6
 class MeanField(Equilibrator):
     """Rounds of the mean-field equations, the layers of one colour after those of the other.
 
-    The state reached holds means. Where the machine has several modes the start chooses one of them.
+    The state reached holds means, a stationary point of the module's expansion of ln Z. Where the machine has several modes
+    the start chooses one of them.
 
     Args:
         steps: how many rounds at most.
@@ -43,10 +44,13 @@ class MeanField(Equilibrator):
         damping: the fraction of each old mean that is kept.
         tolerance: stops when no mean moves by more.
 
+    Raises:
+        ValueError: if a number is out of its range.
+
     >>> import equilibria as eq
     >>> rest = eq.equilibrate(eq.rbm(20, 5, key=0), MeanField(order=2))
-    >>> rest.converged
-    Array(True, dtype=bool)
+    >>> bool(rest.converged)
+    True
     """
 
     steps: Array
@@ -67,15 +71,19 @@ class MeanField(Equilibrator):
 
     @property
     def kind(self) -> Kind:
+        """It averages."""
         return "averages"
 
     def needs_state(self, system: Conditioned) -> bool:
+        """Unless the free layers are independent, whose averages are known."""
         return not system.independent
 
     def log_partition(self, system: Conditioned, state: State) -> Array:
+        """The expansion's ln Z at these means."""
         return -self.free_energy(system, state) / system.temperature
 
     def allowed(self, system: Conditioned) -> None:
+        """Refuse temperature zero, nudges, partial clamps, and units or couplings that an order does not serve."""
         check.number("temperature", system.temperature, above=0.0)
         if system.nudges or set(system.clamps) & set(system.free):
             check.refuse("world", "a nudge or a partial clamp", "for mean field: clamps of whole layers")
@@ -91,6 +99,7 @@ class MeanField(Equilibrator):
                 check.refuse("order", f"{self.order} with {kind}", "1 or 2; 3 between layers only")
 
     def step(self, system: Conditioned, state: State, carry: Any, key: Any) -> tuple[State, Any]:
+        """One round: each layer's means from the effective fields of the others."""
         for colour in reversed(system.network.colours):
             for name in (name for name in colour if name in system.free):
                 unit = system.inner.layer(name).unit.heated(system.column)
@@ -100,7 +109,7 @@ class MeanField(Equilibrator):
         return state, carry
 
     def _reaction(self, system: Conditioned, state: State, name: str) -> Array:
-        """What a neuron feels of its own effect on its neighbours: the corrections' derivative in its mean."""
+        """The Onsager reaction, a neuron's own effect on its neighbours: the corrections' derivative in its mean."""
         if self.order == 1:
             return jnp.zeros(())
         own = _spread(system, state, name, self.order)
@@ -148,7 +157,7 @@ class MeanField(Equilibrator):
 
 
 def _pulled(state: Array, weights: Array) -> Array:
-    """state @ weights, for one matrix or one for each chain."""
+    """The product state @ weights, for one matrix or one for each chain."""
     return jnp.squeeze(state[..., None, :] @ weights, axis=-2) if weights.ndim > 2 else state @ weights
 
 

@@ -1,8 +1,8 @@
 """Sweeps: every layer in turn responds to its field.
 
 One sweep updates each colour of the layer graph given the others, the colour of the first layer last. What a unit does with
-its field is the update rule: `sample` is block Gibbs sampling, `mean` naive mean field, `mode` exact block descent. A layer coupled
-to itself is visited neuron by neuron in random order, or all at once when asked.
+its field is the update rule: `sample` is block Gibbs sampling, `mean` naive mean field, `mode` exact block descent. A layer
+coupled to itself is visited neuron by neuron in random order, or all at once when asked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _BLOCK = 32
 
 
 class Sweeps(Equilibrator):
-    """Sweeps through the network.
+    """Sweeps through the network: one colour of layers after another responds to its field, the first layer's last.
+
+    What a unit does with its field is the update rule: sampling it is block Gibbs sampling (Agliari 2024, "Neural dynamics",
+    layer by layer), its mean naive mean field, its mode exact block descent.
 
     Args:
         steps: how many sweeps.
@@ -39,6 +42,9 @@ class Sweeps(Equilibrator):
             (Peretto's).
         visits: makes a step that many visits of random neurons instead of one of each.
         tolerance: stops when no neuron moves by more.
+
+    Raises:
+        ValueError: if a number is out of its range, or there is no such update rule or order.
 
     >>> Sweeps(100).update
     'sample'
@@ -65,19 +71,24 @@ class Sweeps(Equilibrator):
 
     @property
     def kind(self) -> Kind:
+        """It draws, averages or rests, as the update rule says."""
         return {"sample": "draws", "mean": "averages", "mode": "rests"}[self.update]  # type: ignore[return-value]
 
     def at_zero(self) -> Sweeps:
+        """The same with the mode in place of a sample."""
         return dataclasses.replace(self, update="mode") if self.update == "sample" else self
 
     def allowed(self, system: Conditioned) -> None:
+        """Refuse a tolerance for draws, which never come to rest."""
         if self.update == "sample" and self.tolerance is not None:
             check.refuse("tolerance", self.tolerance, "None at a temperature above zero: draws never come to rest")
 
     def needs_key(self, system: Conditioned) -> bool:
+        """For draws, and for the random order of a layer coupled to itself."""
         return self.update == "sample" or (self.order == "random" and bool(system.inner.lateral))
 
     def needs_state(self, system: Conditioned) -> bool:
+        """Unless the free layers are independent and drawn, whose averages are known."""
         return self.update != "sample" or not system.independent
 
     def free_energy(self, system: Conditioned, state: State) -> Array:
@@ -85,6 +96,7 @@ class Sweeps(Equilibrator):
         return system.summed_out(state) if self.update == "sample" else system.network.energy(state)
 
     def step(self, system: Conditioned, state: State, carry: Any, key: Any) -> tuple[State, Any]:
+        """One sweep: each colour given the others, the first layer's last."""
         for colour in reversed(system.network.colours):
             for name in colour:
                 if name in system.free:

@@ -29,7 +29,14 @@ _LEAST_PACE = 0.02  # the temperatures go on following a network that is being t
 
 
 class Ladder(NamedTuple):
-    """What parallel tempering carries along."""
+    """What parallel tempering carries along.
+
+    Attributes:
+        temperatures: (rungs,), the first is 1: multiples of the temperature asked for.
+        rates: (rungs - 1,): how often each pair of neighbours exchanges, a running average.
+        states: all copies, (rungs, ..., size).
+        step: how many rounds were made.
+    """
 
     temperatures: Array  # (rungs,), the first is 1: multiples of the temperature asked for
     rates: Array  # (rungs - 1,): how often each pair of neighbours exchanges, a running average
@@ -38,16 +45,21 @@ class Ladder(NamedTuple):
 
 
 class Tempered(Equilibrator):
-    """Rounds of one sweep of every copy and one exchange.
+    r"""Parallel tempering: rounds of one sweep of every copy and one exchange between neighbouring temperatures.
 
-    The movement of the temperatures dies down as the steps go on, to one fiftieth. `Equilibrium.info` holds
-    "temperatures" and "exchange_rates"; in training they are in the history.
+    $$ \min\{1, \exp[(1/T_r - 1/T_{r+1})(E_r - E_{r+1})]\} $$
+
+    is the probability of an exchange. The movement of the temperatures dies down as the steps go on, to one fiftieth.
+    `Equilibrium.info` holds "temperatures" and "exchange_rates"; in training they are in the history.
 
     Args:
         steps: how many rounds.
         rungs: the number of copies of each chain.
         hottest: the temperature of the last copy in multiples of that of the first.
         adapt: how fast the temperatures between move at first; 0 keeps them where they are (spaced evenly in ln T).
+
+    Raises:
+        ValueError: if a number is out of its range.
 
     >>> import equilibria as eq
     >>> rest = eq.equilibrate(eq.rbm(6, 3, scale=2.0, key=0), Tempered(200, rungs=4), chains=10, key=1)
@@ -68,29 +80,37 @@ class Tempered(Equilibrator):
 
     @property
     def kind(self) -> Kind:
+        """It draws."""
         return "draws"
 
     def allowed(self, system: Conditioned) -> None:
+        """Refuse temperature zero."""
         check.number("temperature", system.temperature, above=0.0)
 
     def needs_state(self, system: Conditioned) -> bool:
+        """Unless the free layers are independent, whose averages are known."""
         return not system.independent
 
     def clamped(self) -> Sweeps:
+        """Plain sweeps: where data are held there is nothing to cross."""
         return Sweeps(self.steps)
 
     def free_energy(self, system: Conditioned, state: State) -> Array:
+        """The energy of each chain with one colour summed out: the same mean gradient, and less noise."""
         return system.summed_out(state)
 
     def begin(self, system: Conditioned, state: State) -> Ladder:
+        """A copy of every chain at each rung, and temperatures spaced evenly in ln T."""
         copies = {name: jnp.broadcast_to(layer, (self.rungs, *layer.shape)) for name, layer in state.items()}
         temperatures = self.hottest ** (jnp.arange(self.rungs) / (self.rungs - 1))
         return Ladder(temperatures, jnp.full(self.rungs - 1, 0.5), copies, jnp.zeros((), int))
 
     def info(self, carry: Ladder) -> dict[str, Array]:
+        """The temperatures and how often neighbours exchange, as "temperatures" and "exchange_rates"."""
         return {"temperatures": carry.temperatures, "exchange_rates": carry.rates}
 
     def step(self, system: Conditioned, state: State, carry: Ladder, key: Any) -> tuple[State, Ladder]:
+        """One sweep of every copy, one round of exchanges, and a small move of the temperatures."""
         sweep_key, swap_key = jax.random.split(key)
         batch = next(iter(state.values())).shape[:-1]
         everywhere = system.at(carry.temperatures.reshape(-1, *[1] * len(batch)) * system.temperature)
