@@ -32,6 +32,9 @@ class GradientFlow(Equilibrator):
         steps: how many at most.
         step_size: their epsilon, 0.5 in all their experiments.
         tolerance: stops when no number moves by more in a step.
+        force_tolerance: a chain stands still once no force on it is larger (or it is not finite), so that where it rests
+            does not depend on the step size; forces that held values and bounds take up do not count. The tolerance on
+            moves is 0 then, unless it is given too.
 
     Raises:
         ValueError: if a number is out of its range.
@@ -43,10 +46,18 @@ class GradientFlow(Equilibrator):
     steps: Array
     step_size: Array
     tolerance: Array | None
+    force_tolerance: Array | None
 
-    def __init__(self, steps: int | Array, step_size: ArrayLike = 0.5, tolerance: ArrayLike | None = None):
-        self.steps, self.tolerance = whole("steps", steps), optional_tolerance(tolerance)
+    def __init__(
+        self,
+        steps: int | Array,
+        step_size: ArrayLike = 0.5,
+        tolerance: ArrayLike | None = None,
+        force_tolerance: ArrayLike | None = None,
+    ):
+        self.steps, self.force_tolerance = whole("steps", steps), optional_tolerance(force_tolerance)
         self.step_size = jnp.asarray(check.number("step_size", step_size, above=0.0), float)
+        self.tolerance = optional_tolerance(0.0 if tolerance is None and force_tolerance is not None else tolerance)
 
     @property
     def kind(self) -> Kind:
@@ -64,11 +75,23 @@ class GradientFlow(Equilibrator):
 
     def step(self, system: System, state: State, carry: Any, key: Any) -> tuple[State, Any]:
         """One Euler step of every free layer."""
+        forces = system.force(state)
         moved = {
-            name: jnp.clip(state[name] + self.step_size * force, *system.bounds(name))
-            for name, force in system.force(state).items()
+            name: jnp.clip(state[name] + self.step_size * force, *system.bounds(name)) for name, force in forces.items()
         }
+        if self.force_tolerance is not None:
+            moving = self._moving(system, state, forces)[..., None]
+            moved = {name: jnp.where(moving, layer, state[name]) for name, layer in moved.items()}
         return {**state, **moved}, carry
+
+    def _moving(self, system: System, state: State, forces: State) -> Array:
+        """Which chains a force still moves."""
+        sizes = []
+        for name, force in forces.items():
+            room = ((bound - state[name]) / self.step_size for bound in system.bounds(name))
+            sizes.append(jnp.max(jnp.abs(jnp.where(system.held(name), 0.0, jnp.clip(force, *room))), axis=-1))
+        largest = jnp.max(jnp.stack(sizes), axis=0)
+        return (largest > self.force_tolerance) & jnp.isfinite(largest)
 
 
 class Attempts(NamedTuple):
