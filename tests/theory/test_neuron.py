@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import erf
 
-from equilibria.theory.neuron import details, response
+from equilibria.theory.neuron import magnetisation, thermodynamics
 
 
 def average(function, center, spread, temperature):
@@ -34,7 +34,7 @@ def test_averages(center, ratio):
     spread = ratio * temperature
     place = center * max(spread, temperature)
     given = (place, spread, temperature)
-    answer, more = response(*given), details(*given)
+    answer, more = magnetisation(*given), thermodynamics(*given)
     # the two rules are good to 1e-12 in units of the quantity's own scale, the fourth power to 1e-10
     scale = max(spread, temperature)
     assert answer.mean == pytest.approx(average(np.tanh, *given), abs=2e-12)
@@ -50,7 +50,7 @@ def test_averages(center, ratio):
 
 
 def test_zero_temperature_in_closed_form():
-    answer, more = response(0.3, 0.5, 0.0), details(0.3, 0.5, 0.0)
+    answer, more = magnetisation(0.3, 0.5, 0.0), thermodynamics(0.3, 0.5, 0.0)
     y = 0.3 / 0.5
     density = np.sqrt(2 / np.pi) * np.exp(-y * y / 2)
     assert answer.mean == pytest.approx(erf(y / np.sqrt(2)), rel=1e-14)
@@ -61,10 +61,10 @@ def test_zero_temperature_in_closed_form():
 
 
 def test_no_noise_at_all():
-    np.testing.assert_allclose(response([-1.0, 0.0, 1.0], 0.0, 0.0).mean, [-1, 0, 1], rtol=1e-15)
+    np.testing.assert_allclose(magnetisation([-1.0, 0.0, 1.0], 0.0, 0.0).mean, [-1, 0, 1], rtol=1e-15)
 
 
 def test_many_points_and_none():
-    many = response(np.linspace(0, 1, 5000), 0.3, 0.1).mean
-    assert many[1234] == response(np.linspace(0, 1, 5000)[1234], 0.3, 0.1).mean
-    assert response(np.empty((0, 3)), 0.3, 0.1).mean.shape == (0, 3)
+    many = magnetisation(np.linspace(0, 1, 5000), 0.3, 0.1).mean
+    assert many[1234] == magnetisation(np.linspace(0, 1, 5000)[1234], 0.3, 0.1).mean
+    assert magnetisation(np.empty((0, 3)), 0.3, 0.1).mean.shape == (0, 3)

@@ -1,12 +1,10 @@
 """Averages, roots and maxima against values known in closed form."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import factorial2
 
-from equilibria.theory.saddle import bracketed_root, gaussian_average, logistic_average, maximum, root
+from equilibria.theory.saddle import gaussian_average, logistic_average, maximum, root
 
 
 @pytest.mark.parametrize("power", [2, 4, 6, 8])
@@ -44,14 +42,6 @@ def test_root_element_by_element():
 
 def test_root_without_a_change_of_sign_says_so():
     assert not root(lambda x: x * x + 1, -1.0, 1.0).converged
-
-
-def test_bracketed_root_inside_compiled_code():
-    solve = jax.jit(jax.vmap(lambda level: bracketed_root(lambda x: jnp.tanh(x) - level, 0.0, 10.0)))
-    with jax.enable_x64(True):
-        found = solve(jnp.array([0.1, 0.5, 0.999, 2.0]))
-        np.testing.assert_array_equal(found.converged, [True, True, True, False])
-        np.testing.assert_allclose(found.value[:3], np.arctanh([0.1, 0.5, 0.999]), rtol=1e-12)
 
 
 def test_maximum_takes_the_higher_of_two():

@@ -1,23 +1,5 @@
-"""What networks store and learn: patterns, planted truths, images."""
+"""What networks store and learn: patterns, planted truths, images. The list of public names is in ``__init__.pyi``."""
 
-from equilibria.data.idx import parse_idx
-from equilibria.data.images import Images, binarise, digits, fashion_mnist, grey, mnist
-from equilibria.data.patterns import blurred_examples, correlated_patterns, corrupt, dataset_entropy, random_patterns
-from equilibria.data.planted import planted_data, planted_receptive_fields
+import lazy_loader
 
-__all__ = [
-    "Images",
-    "binarise",
-    "blurred_examples",
-    "correlated_patterns",
-    "corrupt",
-    "dataset_entropy",
-    "digits",
-    "fashion_mnist",
-    "grey",
-    "mnist",
-    "parse_idx",
-    "planted_data",
-    "planted_receptive_fields",
-    "random_patterns",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from equilibria.files import write_atomic
+from equilibria.files.atomic import write_atomic
 
 _MOST_BYTES = 2**26  # a mirror that sends more than this is not sending MNIST
 _TIMEOUT = 20  # seconds without a byte
@@ -31,10 +31,18 @@ class Source(NamedTuple):
 
 
 def contents(source: Source, folder: str | Path | None = None) -> dict[str, bytes]:
-    """The bytes of each file of `source` (some gzipped), by name.
+    """The bytes of each file of a dataset (some gzipped), by name.
 
-    With `folder`, from there and nowhere else. Otherwise from the first of these that has them all: $EQUILIBRIA_DATA,
-    the user's cache, the mirrors (into the cache).
+    Args:
+        source: which dataset.
+        folder: where its files are, and then nowhere else. Otherwise they are taken from the first of these that has
+            them all: $EQUILIBRIA_DATA, the user's cache, the mirrors (into the cache).
+
+    Returns:
+        What each file holds.
+
+    Raises:
+        FileNotFoundError: if the files are neither here nor to be had; the message says where to put them.
     """
     if folder is not None:
         paths = _paths(source, Path(folder))

@@ -18,11 +18,21 @@ _MOST_BYTES = 2**30  # far above any known IDX file, and small enough to refuse 
 
 
 def parse_idx(content: bytes, name: str = "content") -> np.ndarray:
-    """The array in the bytes of an IDX file, or a `ValueError` that gives the file's `name` and what is wrong.
+    """The array in the bytes of an IDX file.
 
     The format (Y. LeCun, with the MNIST files): two zero bytes, a type code, the number of axes, the length of each
     axis as a big-endian 32-bit integer, then the values in big-endian C order and nothing after them. A gzipped file is
     known by its first two bytes and unpacked no further than its header promises.
+
+    Args:
+        content: the bytes of the file, gzipped or not.
+        name: what an error calls the file.
+
+    Returns:
+        The array, in the byte order of this machine and writeable.
+
+    Raises:
+        ValueError: if these are not the bytes of a whole IDX file of at most 2^30 bytes; the message says what is wrong.
 
     >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 5, 6, 7]))
     array([5, 6, 7], dtype=uint8)

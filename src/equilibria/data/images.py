@@ -47,12 +47,17 @@ FASHION_MNIST = Source(
 
 
 class Images(NamedTuple):
-    """Images with their classes, all uint8: 0 is black and 255 is white."""
+    """Images with their classes, all uint8: 0 is black and 255 is white.
+
+    >>> images = digits()
+    >>> images.train_labels[:4], images.train_images.min(), images.train_images.max()
+    (array([0, 1, 2, 3], dtype=uint8), np.uint8(0), np.uint8(255))
+    """
 
     train_images: np.ndarray  # (count, height, width)
     train_labels: np.ndarray  # (count,), 0 to 9
-    test_images: np.ndarray
-    test_labels: np.ndarray
+    test_images: np.ndarray  # (count, height, width)
+    test_labels: np.ndarray  # (count,), 0 to 9
 
 
 def digits() -> Images:
@@ -60,6 +65,9 @@ def digits() -> Images:
 
     Their 17 grey levels are spread over 0 to 255, so that every dataset here has one scale. The last fifth of
     the file, as it stands, is the test set.
+
+    Returns:
+        The images with their labels, 1437 to learn from and 360 to test with.
 
     >>> images = digits()
     >>> images.train_images.shape, images.test_images.shape, images.train_images.dtype.name
@@ -77,9 +85,19 @@ def digits() -> Images:
 def mnist(*, folder: str | Path | None = None) -> Images:
     """MNIST (LeCun, Cortes and Burges 1998): 60,000 + 10,000 handwritten digits of 28 x 28 pixels.
 
-    The four IDX files, gzipped or not, are looked for in `folder` if it is given, and nowhere else; otherwise in the
-    sub-folder `mnist` of $EQUILIBRIA_DATA, then in the user's cache, ~/.cache/equilibria/mnist. If neither has them
-    they are downloaded into the cache, and their SHA-256 digests are checked.
+    The four IDX files, gzipped or not, are looked for in the sub-folder `mnist` of $EQUILIBRIA_DATA, then in the user's
+    cache, ~/.cache/equilibria/mnist. If neither has them they are downloaded into the cache, and their SHA-256 digests
+    are checked.
+
+    Args:
+        folder: where the four files are; then they are looked for nowhere else.
+
+    Returns:
+        The images with their labels.
+
+    Raises:
+        FileNotFoundError: if the files are neither here nor to be had; the message says where to put them.
+        ValueError: if a file is broken, or the files do not belong together.
 
     >>> mnist().train_images.shape  # doctest: +SKIP
     (60000, 28, 28)
@@ -95,6 +113,16 @@ def fashion_mnist(*, folder: str | Path | None = None) -> Images:
 
     It is found as `mnist` is, in the sub-folder `fashion_mnist`; downloads are checked by the published MD5 digests.
 
+    Args:
+        folder: where the four files are; then they are looked for nowhere else.
+
+    Returns:
+        The images with their labels.
+
+    Raises:
+        FileNotFoundError: if the files are neither here nor to be had; the message says where to put them.
+        ValueError: if a file is broken, or the files do not belong together.
+
     >>> fashion_mnist().train_images.shape  # doctest: +SKIP
     (60000, 28, 28)
     >>> fashion_mnist(folder="nowhere")
@@ -105,19 +133,36 @@ def fashion_mnist(*, folder: str | Path | None = None) -> Images:
 
 
 def grey(images: np.ndarray) -> np.ndarray:
-    """8-bit images (..., height, width) as vectors (..., height * width) of float32 from 0 to 1.
+    """8-bit images as vectors of numbers from 0 to 1.
 
-    >>> grey(np.array([[0, 255], [51, 102]], np.uint8)).tolist() == np.float32([0, 1, 0.2, 0.4]).tolist()
-    True
+    Args:
+        images: (..., height, width), uint8.
+
+    Returns:
+        The vectors (..., height * width), float32.
+
+    Raises:
+        ValueError: if the images are not 8-bit, or have fewer than two axes.
+
+    >>> grey(np.array([[0, 255], [51, 102]], np.uint8))
+    array([0. , 1. , 0.2, 0.4], dtype=float32)
     """
     return _vectors(images).astype(np.float32) / 255
 
 
 def binarise(images: np.ndarray, threshold: float = 0.5, levels: str = "spin") -> np.ndarray:
-    """8-bit images (..., height, width) as two-valued vectors (..., height * width) of float32.
+    """8-bit images as vectors of two values.
 
-    A pixel is on where its grey value, from 0 to 1, is above `threshold`. On and off are +1 and -1 with
-    `levels="spin"`, 1 and 0 with `levels="binary"`.
+    Args:
+        images: (..., height, width), uint8.
+        threshold: a pixel is on where its grey value, from 0 to 1, is above this.
+        levels: what on and off are: +1 and -1 with "spin", 1 and 0 with "binary".
+
+    Returns:
+        The vectors (..., height * width), float32.
+
+    Raises:
+        ValueError: if the images are not 8-bit, or have fewer than two axes.
 
     >>> image = np.array([[0, 255], [100, 200]], np.uint8)
     >>> binarise(image).tolist(), binarise(image, threshold=0.2, levels="binary").tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +15,22 @@ from equilibria.random import as_key
 
 
 def random_patterns(count: int, size: int, *, bias: float = 0.0, key: Array | int) -> Array:
-    """`count` patterns of `size` independent neurons: P(xi = +1) = (1 + bias)/2, so E xi = bias.
+    """Patterns of independent neurons: P(xi = +1) = (1 + b)/2 and P(xi = -1) = (1 - b)/2, so E xi = b, the bias.
 
-    With `bias` = 0 these are the patterns of the Hopfield model (Amit, Gutfreund and Sompolinsky 1985);
-    the load is alpha = count / size.
+    With b = 0 these are the patterns of the Hopfield model (Amit, Gutfreund and Sompolinsky 1985); the load is
+    alpha = `count` / `size`.
+
+    Args:
+        count: how many patterns.
+        size: how many neurons each has.
+        bias: their mean activity b, from -1 to 1.
+        key: a random key or a seed.
+
+    Returns:
+        The patterns (count, size), values -1 and +1 in float32.
+
+    Raises:
+        ValueError: if a number is not as above.
 
     >>> patterns = random_patterns(3, 100, key=jax.random.key(0))
     >>> patterns.shape, patterns.dtype.name, sorted(set(patterns.ravel().tolist()))
@@ -31,11 +42,23 @@ def random_patterns(count: int, size: int, *, bias: float = 0.0, key: Array | in
 
 
 def correlated_patterns(count: int, size: int, correlation: float, *, key: Array | int) -> Array:
-    """Patterns with E[xi^a_i xi^b_i] = `correlation` for every pair a != b, and E xi = 0.
+    """Patterns with E[xi^a_i xi^b_i] = q for every pair a != b, and E xi = 0.
 
-    All are blurred copies of one hidden random parent, xi^a_i = chi^a_i s_i with E chi = sqrt(correlation), so a
-    pair's overlap scatters around `correlation` by sqrt((1 - correlation^2) / size). A common parent cannot make
-    correlations negative. For overlaps that hold exactly, see `planted_receptive_fields`.
+    All are blurred copies of one hidden random parent, xi^a_i = chi^a_i s_i with E chi = sqrt(q), so a pair's overlap
+    scatters around q by sqrt((1 - q^2) / size). A common parent cannot make correlations negative. For overlaps that
+    hold exactly, see `planted_receptive_fields`.
+
+    Args:
+        count: how many patterns.
+        size: how many neurons each has.
+        correlation: q of every pair, from 0 to 1.
+        key: a random key or a seed.
+
+    Returns:
+        The patterns (count, size), values -1 and +1 in float32.
+
+    Raises:
+        ValueError: if a number is not as above.
 
     >>> first, second = correlated_patterns(2, 10_000, 0.5, key=jax.random.key(0))
     >>> round(float(first @ second) / 10_000, 1)
@@ -48,7 +71,7 @@ def correlated_patterns(count: int, size: int, correlation: float, *, key: Array
 
 
 def corrupt(patterns: ArrayLike, *, flips: float = 0.0, masked: float = 0.0, key: Array | int) -> Array:
-    """Cues: in each pattern a fraction `flips` of the neurons changes sign, and a fraction `masked` becomes 0.
+    """Cues: patterns with a fraction of their neurons flipped and another fraction silent.
 
     Both fractions are exact in every pattern (to the nearest whole neuron), and no neuron is hit twice. The cue's
     overlap with its pattern is then the same for all, 1 - 2 flips - masked: basins of attraction are measured against
@@ -56,7 +79,17 @@ def corrupt(patterns: ArrayLike, *, flips: float = 0.0, masked: float = 0.0, key
     A masked neuron is 0 because it says nothing: it exerts no field, and takes a sign when it is first updated.
     For random values in place of 0, flip half as many: `flips=masked / 2`.
 
-    `patterns` has shape (..., size) with values -1 and +1.
+    Args:
+        patterns: (..., size), values -1 and +1.
+        flips: the fraction of neurons that change sign.
+        masked: the fraction that becomes 0; both together are at most 1.
+        key: a random key or a seed.
+
+    Returns:
+        The cues, in the shape of the patterns, float32.
+
+    Raises:
+        ValueError: if the patterns have other values, or the fractions do not fit together.
 
     >>> patterns = random_patterns(2, 100, key=jax.random.key(0))
     >>> cues = corrupt(patterns, flips=0.1, masked=0.3, key=jax.random.key(1))
@@ -73,10 +106,21 @@ def corrupt(patterns: ArrayLike, *, flips: float = 0.0, masked: float = 0.0, key
 
 
 def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, key: Array | int) -> Array:
-    """`examples` noisy copies of each archetype, shape (K, N) -> (K, M, N).
+    """Noisy copies of each archetype: eta^{mu,a}_i = chi^{mu,a}_i xi^mu_i, chi = +-1 independent with E chi = r.
 
-    eta^{mu,a}_i = chi^{mu,a}_i xi^mu_i with chi = +-1 independent and E chi = r (Agliari 2024), where xi is
-    `archetypes`, M is `examples` and r is `quality`: at r = 1 every example is its archetype, at r = 0 pure noise.
+    These are the datasets of Agliari 2024; what they leave unknown is measured by `theory.dataset_entropy`.
+
+    Args:
+        archetypes: xi, (..., size), values -1 and +1.
+        examples: M, how many copies of each.
+        quality: r, from 0 to 1: at 1 every example is its archetype, at 0 pure noise.
+        key: a random key or a seed.
+
+    Returns:
+        The examples (..., M, size), values -1 and +1 in float32.
+
+    Raises:
+        ValueError: if the archetypes have other values, or a number is not as above.
 
     >>> archetypes = random_patterns(3, 1000, key=jax.random.key(0))
     >>> examples = blurred_examples(archetypes, 20, 0.8, key=jax.random.key(1))
@@ -90,20 +134,6 @@ def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, ke
     *leading, size = spins.shape
     noise = _signs(as_key(key), quality, (*leading, check.count("examples", examples), size))
     return noise * spins[..., None, :]
-
-
-def dataset_entropy(quality: ArrayLike, examples: ArrayLike) -> Any:
-    """rho = (1 - r^2) / (M r^2): how little M = `examples` copies of `quality` r say about their archetype.
-
-    rho -> 0 means that the archetypes are known; the mean of the examples etabar has E etabar^2 = r^2 (1 + rho)
-    (Agliari 2024). Arguments broadcast.
-
-    >>> round(float(dataset_entropy(0.5, 30)), 6)
-    0.1
-    """
-    r = np.asarray(check.number("quality", quality, above=0, most=1), float)
-    m = np.asarray(check.number("examples", examples, least=1), float)
-    return (1 - r**2) / (m * r**2)
 
 
 @partial(jax.jit, static_argnames="shape")

@@ -14,28 +14,36 @@ from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.model.architectures import as_spins
-from equilibria.model.couplings import Dense
-from equilibria.model.network import Layer, Network
+from equilibria.model.architectures import as_spins, rbm
 from equilibria.model.units import Spin
 from equilibria.random import as_key
 
 
 def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *, key: Array | int) -> Array:
-    """`count` random +-1 fields of `size` neurons with (1/N) xi^a . xi^b = q exactly, for every pair.
+    """P random fields of N neurons, +-1, with (1/N) xi^a . xi^b = q exactly for every pair (Huang 2019: P = 2 or 3).
 
-    N is `size`, q is `correlation` (Huang 2019, where P = `count` is 2 or 3); q = 0 means exactly orthogonal.
-    Every pair then differs at d = N (1 - q)/2 neurons, and not every d exists:
+    q = 0 means exactly orthogonal. Every pair then differs at d = N (1 - q)/2 neurons, and not every d exists:
 
     - two fields: any whole d from 0 to N;
     - three or four fields: any even d with 3d/2 <= N, that is N (1 - q) a multiple of 4 and q >= -1/3;
     - more fields: the sums of distances of the tiles below, so long as they fit into N neurons.
 
-    What cannot be had is refused, and the error names the nearest q that can. The fields are laid out in tiles that put
+    The fields are laid out in tiles that put
     all pairs at one distance: rows of Hadamard matrices of order h (h - 1 neurons, distance h/2), or fields that each
     leave a common parent at one neuron of their own (`count` neurons, distance 2). Neurons left over are common to all.
-    Rows, columns and the sign of each neuron are then drawn at random, which changes no overlap. A single field has no
-    pairs, and `correlation` says nothing about it.
+    Rows, columns and the sign of each neuron are then drawn at random, which changes no overlap.
+
+    Args:
+        count: P, how many fields.
+        size: N, how many neurons each has.
+        correlation: q of every pair, from -1 to 1. A single field has no pairs, and this says nothing about it.
+        key: a random key or a seed.
+
+    Returns:
+        The fields (count, size), values -1 and +1 in float32.
+
+    Raises:
+        ValueError: if no such fields exist, or none that tiles can make; the message names the nearest q that can be had.
 
     >>> fields = planted_receptive_fields(3, 100, 0.2, key=jax.random.key(0))
     >>> (fields @ fields.T).astype(int).tolist()
@@ -56,11 +64,22 @@ def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *,
 
 
 def planted_data(fields: Array, count: int, *, temperature: float = 1.0, key: Array | int) -> Array:
-    r"""`count` independent examples (count, N) from the machine that has planted `fields`.
+    r"""Independent examples from the machine that has planted fields (Huang 2019, equation 1).
 
-    $P(\sigma) \propto \prod_\mu \cosh(\beta\, \xi^\mu \cdot \sigma/\sqrt N)$; `fields` is (P, N) of -1 and +1,
-    `temperature` is 1/beta (Huang 2019, equation 1). With up to 16 fields the draws are exact; with more, each example
-    is the end of a Gibbs chain of its own of 1,000 sweeps.
+    $P(\sigma) \propto \prod_\mu \cosh(\beta\, \xi^\mu \cdot \sigma/\sqrt N)$. With up to 16 fields the draws are exact;
+    with more, each example is the end of a Gibbs chain of its own of 1,000 sweeps.
+
+    Args:
+        fields: xi, (P, N), values -1 and +1.
+        count: how many examples.
+        temperature: $1/\beta$.
+        key: a random key or a seed.
+
+    Returns:
+        The examples (count, N), values -1 and +1 in float32.
+
+    Raises:
+        ValueError: if the fields have other values, or a number is not above 0.
 
     >>> fields = planted_receptive_fields(2, 100, key=jax.random.key(0))
     >>> planted_data(fields, 5, key=1).shape
@@ -69,10 +88,7 @@ def planted_data(fields: Array, count: int, *, temperature: float = 1.0, key: Ar
     check.count("count", count)
     check.number("temperature", temperature, above=0.0)
     weights = as_spins("fields", fields, ("fields", "neurons")).T
-    layers = [
-        Layer(name, Spin(), np.zeros(size)) for name, size in zip(("visible", "hidden"), weights.shape, strict=True)
-    ]
-    network = Network(layers, [Dense(("visible", "hidden"), weights / np.sqrt(len(weights)))])
+    network = rbm(weights=weights / np.sqrt(len(weights)), visible=Spin(), hidden=Spin())
     how = Exact() if weights.shape[1] <= 16 else Sweeps(1000)
     return sample(network, how, chains=count, temperature=temperature, key=key)["visible"]
 

@@ -21,7 +21,18 @@ def synapse_spike(correlation: ArrayLike = 0.0, temperature: ArrayLike = 1.0, co
     r"""How far the largest eigenvalue of the data's covariance lies above 1, for many neurons.
 
     $\beta^2 (1 + (P-1) q)(1 + (P-1) \kappa)$ or, for q < 0, $\beta^2 (1 - q)(1 - \kappa)$; $\kappa$ is $\langle h_1 h_2
-    \rangle$. Parameters: q = `correlation` of every pair, $1/\beta$ = `temperature`, P = `count`.
+    \rangle$.
+
+    Args:
+        correlation: q of every pair of fields.
+        temperature: $1/\beta$ > 0; the two broadcast.
+        count: P, how many fields.
+
+    Returns:
+        The spike.
+
+    Raises:
+        ValueError: if an argument is out of its range, or no fields have such a correlation.
 
     >>> float(synapse_spike(0.3).round(6)), float(np.round(1.3 * (1 + np.tanh(0.3)), 6))
     (1.678706, 1.678706)
@@ -58,6 +69,18 @@ def synapse_threshold(
     One that knows q has the spike for both, $\alpha_c = 1/\mathrm{spike}^2$ (`informed`): this is where the largest
     eigenvector of the sample covariance begins to point at the fields (Baik, Ben Arous and Peche 2005). Without
     correlation both are $\beta^{-4}$ for any number of fields.
+
+    Args:
+        correlation: q of every pair of fields.
+        temperature: $1/\beta$ > 0; the two broadcast.
+        count: P, how many fields.
+        informed: whether the learner knows q.
+
+    Returns:
+        The data density.
+
+    Raises:
+        ValueError: if an argument is out of its range, or no fields have such a correlation.
 
     >>> synapse_threshold([0.0, 0.3]).round(3), float(synapse_threshold(0.3, informed=True).round(3))
     (array([1.   , 0.596]), 0.355)

@@ -17,7 +17,8 @@ from equilibria.theory import (
     hopfield_examples_capacity,
     hopfield_examples_step,
 )
-from equilibria.theory.hopfield_network.replica import edge, order, retrieval, site
+from equilibria.theory.hopfield_network.observables import observables
+from equilibria.theory.hopfield_network.replica import ControlParameters, edge, retrieval, site
 
 Z = np.linspace(-9, 9, 1501)
 WEIGHTS = np.exp(-(Z**2) / 2) / np.exp(-(Z**2) / 2).sum()
@@ -111,12 +112,12 @@ def test_unlabelled_solution_is_a_stationary_point_of_the_free_energy():
     load, temperature, rho, examples = 0.03, 0.2, 0.1, 20
     given = [np.array([x]) for x in (temperature, 0.0, rho, np.inf, examples - 1.0)]
     state = retrieval(np.array([load]), edge(*given).ratio, *given)
-    q = site(state.signal, state.noise, Setting(*given)).square
+    q = site(state.signal, state.noise, ControlParameters(*given)).square
     with jax.enable_x64(True):
         v = jnp.array([state.signal[0], state.noise[0] ** 2, q[0]])
         value, slope = jax.value_and_grad(unlabelled_free_energy)(v, load, temperature, rho, examples)
         np.testing.assert_allclose(slope, 0, atol=1e-10)
-    assert order(state, Setting(*given)).free_energy[0] == pytest.approx(float(value), abs=1e-12)
+    assert observables(state, ControlParameters(*given)).free_energy[0] == pytest.approx(float(value), abs=1e-12)
 
 
 @pytest.mark.parametrize("supervised", [True, False])
@@ -165,6 +166,13 @@ def test_bad_input_is_named(name, given):
         hopfield_examples(0.1, **{"entropy": 0.1, **given})
 
 
-def test_bad_quality_is_named():
-    with pytest.raises(ValueError, match="quality: got"):
-        dataset_entropy(0.0, 3)
+def test_entropy_broadcasts_in_float64():
+    rho = dataset_entropy([[0.5], [1.0]], [1, 3, 30])
+    np.testing.assert_allclose(rho, [[3, 1, 0.1], [0, 0, 0]], rtol=1e-15)  # a few roundings
+    assert rho.dtype == np.float64
+
+
+@pytest.mark.parametrize(("quality", "examples", "name"), [(0.0, 3, "quality"), (0.5, 0, "examples")])
+def test_bad_datasets_are_named(quality, examples, name):
+    with pytest.raises(ValueError, match=f"^{name}: got 0"):
+        dataset_entropy(quality, examples)

@@ -9,15 +9,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erf
 
 from equilibria.theory import curie_weiss, hopfield, hopfield_capacity, hopfield_glass
-from equilibria.theory.hopfield_network.replica import (
-    bare,
-    disordered,
-    edge,
-    order,
-    others,
-    retrieval,
-    site,
-)
+from equilibria.theory.hopfield_network.observables import bare, observables
+from equilibria.theory.hopfield_network.replica import ControlParameters, disordered, edge, others, retrieval, site
 
 Z = np.linspace(-9, 9, 4001)
 WEIGHTS = np.exp(-(Z**2) / 2) / np.exp(-(Z**2) / 2).sum()
@@ -129,8 +122,8 @@ def test_solutions_are_stationary_points_of_the_free_energy(load, temperature, s
     given = tuple(np.array([x]) for x in (temperature, sleep))
     alpha = np.array([load])
     state = retrieval(alpha, edge(*given).ratio, *given) if branch == "retrieval" else disordered(alpha, *given)
-    here = site(state.signal, state.noise, Setting(*given))
-    q = others(here, state.signal, state.noise, state.delta, Setting(*given)).overlap
+    here = site(state.signal, state.noise, ControlParameters(*given))
+    q = others(here, state.signal, state.noise, state.delta, ControlParameters(*given)).overlap
     q_self = q + temperature * (here.slope / state.delta**2 - sleep / (1 + sleep) / state.delta)
     point = [state.signal * state.delta, (state.noise * state.delta) ** 2 / load, q, q_self]
     with jax.enable_x64(True):
@@ -140,7 +133,9 @@ def test_solutions_are_stationary_points_of_the_free_energy(load, temperature, s
         np.testing.assert_allclose(slope, 0, atol=1e-11 * ((1 + sleep) / temperature) ** 2)
         self_coupling, log_determinant = bare(load, sleep)
         constant = (self_coupling - temperature * log_determinant) / 2
-    assert order(state, Setting(*given)).free_energy[0] == pytest.approx(float(value) + constant, abs=1e-12)
+    assert observables(state, ControlParameters(*given)).free_energy[0] == pytest.approx(
+        float(value) + constant, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("sleep", [0.0, 1.0, 5.0])
@@ -223,11 +218,11 @@ def test_very_long_sleep_keeps_to_the_branch():
     """Here one noise-to-signal ratio has three solutions: every one of them is listed, and the largest load taken."""
     temperature, sleep = 1e-3, 1e4
     ratio, signal = np.geomspace(0.08, 0.16, 81)[:, None], np.geomspace(1e-4, 1, 1200)
-    setting = Setting(np.array(temperature), np.array(sleep))
-    here = site(signal, ratio * signal, setting)
+    control = ControlParameters(np.array(temperature), np.array(sleep))
+    here = site(signal, ratio * signal, control)
     pull = (1 + sleep) * here.aligned / signal
     delta = (np.sqrt(sleep**2 + 4 * pull) - sleep) / 2
-    rest = others(here, signal, ratio * signal, delta, setting)
+    rest = others(here, signal, ratio * signal, delta, control)
     power = (ratio * signal) ** 2 / rest.overlap
     mismatch = 1 - 1 / delta - sleep * power * rest.stiffness * delta / (1 + sleep) ** 2
     crossings = np.sign(mismatch[:, 1:]) != np.sign(mismatch[:, :-1])

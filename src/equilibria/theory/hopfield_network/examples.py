@@ -6,21 +6,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equilibria import check
-from equilibria.theory.hopfield_network.order import BRANCHES, Memory, solve, spinodal
-from equilibria.theory.hopfield_network.replica import LONGEST, Setting, law
-from equilibria.theory.neuron import response
+from equilibria.theory.hopfield_network.order import BRANCHES, OrderParameters, solve, spinodal
+from equilibria.theory.hopfield_network.replica import LONGEST, ControlParameters, entry_distribution
+from equilibria.theory.neuron import magnetisation
 
 
 def dataset_entropy(quality: ArrayLike, examples: ArrayLike) -> np.ndarray:
-    """What M `examples` leave unknown of an archetype whose entries they keep with mean `quality` r.
+    """What examples leave unknown of the archetype that they are blurred copies of: rho = (1 - r^2) / (M r^2).
 
-    rho = (1 - r^2) / (M r^2): 0 for perfect copies, and 1/M at r^2 = 1/2 (Alemanno et al. 2023).
+    It is 0 for perfect copies, and 1/M at r^2 = 1/2. The mean of the examples etabar has E etabar^2 = r^2 (1 + rho)
+    (Alemanno et al. 2023; Agliari 2024).
+
+    Args:
+        quality: r, the mean with which an example keeps an entry, above 0 and up to 1.
+        examples: M, how many there are of each archetype; the two broadcast.
+
+    Returns:
+        The entropy rho.
+
+    Raises:
+        ValueError: if the quality is outside its range, or there is less than one example.
 
     >>> dataset_entropy(0.5, 30)
     np.float64(0.1)
     """
     r = np.asarray(check.number("quality", quality, above=0, most=1), float)
-    return (1 - r * r) / (check.number("examples", examples, least=1) * r * r)
+    many = np.asarray(check.number("examples", examples, least=1), float)
+    return (1 - r * r) / (many * r * r)
 
 
 def hopfield_examples(
@@ -33,31 +45,45 @@ def hopfield_examples(
     gaussian: bool = False,
     sleep: ArrayLike = 0.0,
     branch: str = "retrieval",
-) -> Memory:
+) -> OrderParameters:
     """Order parameters of a Hopfield network that stores examples; m is the overlap with the archetype.
 
-    M `examples` eta of each of K = alpha N archetypes have entries right with probability (1+r)/2; together they have the
-    `entropy` rho = (1 - r^2) / (M r^2), and R = r^2 (1 + rho). A `supervised` network knows which examples belong together,
+    M examples eta of each of K = alpha N archetypes have entries right with probability (1+r)/2; together they have the
+    entropy rho = (1 - r^2) / (M r^2), and R = r^2 (1 + rho). A supervised network knows which examples belong together,
 
         J = (1/NR) sum_mu etabar^mu etabar^mu   (etabar: mean of the M examples of mu),    else
         J = (1/NMR) sum_{mu a} eta^{mu a} eta^{mu a}
 
-    For many examples (`examples` None, or `gaussian`), with chi = (1-q)/T and w = rho / (1 + rho),
+    For many examples, with chi = (1-q)/T and w = rho / (1 + rho),
 
         n = m / (1 + rho - rho chi),  m = E tanh((n + z sqrt(rho n^2 + q R')) / T),  q = E tanh^2(same)
         R' = alpha / (1 - chi)^2   [+ alpha (M-1) w^2 / (1 - w chi)^2 unsupervised]
 
-    and for a given number of `examples` the average runs over the binomial law of their mean instead. A supervised
-    network may also `sleep` (the kernel of `hopfield` on the etabar). Unsupervised needs `examples`: at a given entropy
-    their number matters. `branch` and the answer are as in `hopfield`, which is the case rho = 0. (Alemanno et al., EPL
-    141, 11001, 2023; E. Agliari, lecture at Frascati 2024.)
+    and for a given number of them the average runs over the binomial law of their mean instead. rho = 0 is the case of
+    `hopfield`. (Alemanno et al., EPL 141, 11001, 2023; E. Agliari, lecture at Frascati 2024.)
+
+    Args:
+        load: alpha >= 0.
+        temperature: T >= 0.
+        entropy: rho >= 0, see `dataset_entropy`.
+        examples: M; None stands for many. Without supervision it is needed: at a given entropy their number matters.
+        supervised: whether the network knows which examples belong together.
+        gaussian: take the formulas for many examples although their number is given.
+        sleep: t, from 0 to 10^4: the kernel of `hopfield` on the etabar, for a supervised network. Arrays broadcast.
+        branch: as in `hopfield`.
+
+    Returns:
+        Overlaps, free energy and stability of the branch, as in `hopfield`.
+
+    Raises:
+        ValueError: if an argument is out of its range, or two do not go together.
 
     >>> hopfield_examples(0.05, 0.1, entropy=[0.0, 0.1, 0.5]).m.round(6)
     array([0.999954, 0.976366,      nan])
     """
     check.choice("branch", branch, BRANCHES)
     check.number("load", load, least=0)
-    return solve(branch, load, *_setting(temperature, entropy, examples, supervised, gaussian, sleep))
+    return solve(branch, load, *_controls(temperature, entropy, examples, supervised, gaussian, sleep))
 
 
 def hopfield_examples_capacity(
@@ -69,16 +95,31 @@ def hopfield_examples_capacity(
     gaussian: bool = False,
     sleep: ArrayLike = 0.0,
 ) -> np.ndarray:
-    """The largest load at which archetypes are retrieved; the arguments are those of `hopfield_examples`.
+    """The largest load at which archetypes are retrieved from examples.
 
     Supervised at T = 0, with many examples, it is the maximum over y < 1 / sqrt(2 rho) of
 
         alpha(y) = [(erf y - (2 / sqrt pi) y exp(-y^2)) / (1 + rho)]^2 (1 / (2 y^2) - rho)
 
+    Args:
+        temperature: T >= 0.
+        entropy: rho >= 0, see `dataset_entropy`.
+        examples: M; None stands for many.
+        supervised: whether the network knows which examples belong together.
+        gaussian: take the formulas for many examples although their number is given.
+        sleep: t, from 0 to 10^4, for a supervised network. Arrays broadcast.
+
+    Returns:
+        The load.
+
+    Raises:
+        ValueError: if an argument is out of its range, or two do not go together.
+        RuntimeError: if the spinodal was not found.
+
     >>> hopfield_examples_capacity(entropy=[0.05, 0.1, 0.5]).round(6)
     array([0.099149, 0.071541, 0.009069])
     """
-    return spinodal(*_setting(temperature, entropy, examples, supervised, gaussian, sleep))[()]
+    return spinodal(*_controls(temperature, entropy, examples, supervised, gaussian, sleep))[()]
 
 
 def hopfield_examples_step(
@@ -95,20 +136,31 @@ def hopfield_examples_step(
 
         m = erf(1 / sqrt(2 [rho + alpha (1+rho)^2 + alpha (M-1) rho^2]))     (the last term unsupervised)
 
-    The arguments are those of `hopfield_examples`.
+    Args:
+        load: alpha >= 0.
+        entropy: rho >= 0, see `dataset_entropy`.
+        examples: M; None stands for many.
+        supervised: whether the network knows which examples belong together.
+        gaussian: take the formula for many examples although their number is given. Arrays broadcast.
+
+    Returns:
+        The overlap.
+
+    Raises:
+        ValueError: if an argument is out of its range, or two do not go together.
 
     >>> hopfield_examples_step(0.1, entropy=[0.0, 0.1]).round(6)
     array([0.998435, 0.966595])
     """
     check.number("load", load, least=0)
-    setting = Setting(*_setting(0.0, entropy, examples, supervised, gaussian, 0.0))
-    entries, scale = law(setting), np.sqrt(1 + setting.entropy)  # the archetype's field is xi / scale
-    variance = np.asarray(load) * (1 + setting.unlabelled * setting.blur**2) + entries.variance / scale**2
-    answer = response(entries.values / scale[..., None], np.sqrt(variance)[..., None], 0.0)
+    control = ControlParameters(*_controls(0.0, entropy, examples, supervised, gaussian, 0.0))
+    entries, scale = entry_distribution(control), np.sqrt(1 + control.entropy)  # the archetype's field is xi / scale
+    variance = np.asarray(load) * (1 + control.unlabelled * control.blur**2) + entries.variance / scale**2
+    answer = magnetisation(entries.values / scale[..., None], np.sqrt(variance)[..., None], 0.0)
     return entries.mean(answer.mean)
 
 
-def _setting(
+def _controls(
     temperature: ArrayLike,
     entropy: ArrayLike,
     examples: ArrayLike | None,
@@ -116,7 +168,7 @@ def _setting(
     gaussian: bool,
     sleep: ArrayLike,
 ) -> list[np.ndarray]:
-    """The fields of a Setting, checked."""
+    """The fields of ControlParameters, checked."""
     check.number("temperature", temperature, least=0)
     check.number("entropy", entropy, least=0)
     check.number("sleep", sleep, least=0, most=LONGEST)

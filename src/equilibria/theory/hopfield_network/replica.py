@@ -1,11 +1,11 @@
 """The replica-symmetric theory of a Hopfield network: one set of equations for Hebb, dreaming and examples.
 
 A spin feels the field h = A xi + X z: the retrieved pattern, and the others as Gaussian noise. Hebb, dreaming and
-learning from examples differ in the law of the pattern's entries xi (`Law`) and in how the other patterns answer
-(`Setting`). Writing the equations in the fields A and X, not in the usual overlaps, has two gains. They are smooth down to
-T = 0. And, at a given noise-to-signal ratio s = X/A, the signal A solves one bracketed equation and the load is then
-explicit: the whole retrieval branch is a curve alpha(s), its spinodal is the curve's maximum, and its stable part is
-monotonic. No iteration can fall off the branch's edge.
+learning from examples differ in the distribution of the pattern's entries xi (`EntryDistribution`) and in how the other
+patterns answer (`ControlParameters`). Writing the equations in the fields A and X, not in the usual overlaps, has two
+gains. They are smooth down to T = 0. And, at a given noise-to-signal ratio s = X/A, the signal A solves one bracketed
+equation and the load is then explicit: the whole retrieval branch is a curve alpha(s), its spinodal is the curve's
+maximum, and its stable part is monotonic. No iteration can fall off the branch's edge.
 
 With t the sleep, alpha the load, chi = E sech^2(h/T) / T, kappa = t / (1+t), and Delta, D, p, q, Q as in the dreaming
 literature (M = A Delta, alpha p = X^2 Delta^2, D = 1 - (Q-q)(1+t)/T):
@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from equilibria.theory.neuron import TINY, details, response
+from equilibria.theory.neuron import TINY, magnetisation
 from equilibria.theory.saddle import maximum, root
 
 RATIOS = (1e-3, 30.0)  # the noise-to-signal ratios, the first over 1 + sleep, among which the spinodal is sought
@@ -34,7 +34,7 @@ LONG = 1000.0  # a sleep after which one ratio may have several solutions
 LONGEST = 1e4  # a sleep beyond which rounding, which grows as its square, would be felt at T = 0
 
 
-class Setting(NamedTuple):
+class ControlParameters(NamedTuple):
     """What is given besides the load."""
 
     temperature: np.ndarray
@@ -49,8 +49,8 @@ class Setting(NamedTuple):
         return self.entropy / (1 + self.entropy)
 
 
-class Law(NamedTuple):
-    """The law of a stored pattern's entries, along the archetype, scaled to E[xi^2] = 1.
+class EntryDistribution(NamedTuple):
+    """The distribution of a stored pattern's entries, along the archetype, scaled to E[xi^2] = 1.
 
     Atoms (the last axis), each with a Gaussian spread of the same variance.
     """
@@ -64,20 +64,20 @@ class Law(NamedTuple):
         return (self.weights * np.where(self.weights > 0, each, 0.0)).sum(-1)
 
 
-def law(setting: Setting) -> Law:
+def entry_distribution(control: ControlParameters) -> EntryDistribution:
     """The mean of M blurred copies of a +1: binomial, or Gaussian for M infinite."""
-    copies = np.asarray(setting.examples, float)[..., None]
-    entropy = np.asarray(setting.entropy, float)[..., None]
+    copies = np.asarray(control.examples, float)[..., None]
+    entropy = np.asarray(control.entropy, float)[..., None]
     if np.isinf(copies).all():
-        return Law((1 + entropy) ** -0.5, np.ones(1), setting.blur)
+        return EntryDistribution((1 + entropy) ** -0.5, np.ones(1), control.blur)
     quality = (1 + copies * entropy) ** -0.5
     flips = np.arange(copies.max() + 1)
     values = (1 - 2 * flips / copies) / (quality * np.sqrt(1 + entropy))
-    return Law(values, binom.pmf(flips, copies, (1 - quality) / 2), np.zeros(()))
+    return EntryDistribution(values, binom.pmf(flips, copies, (1 - quality) / 2), np.zeros(()))
 
 
 class Site(NamedTuple):
-    """Averages over the law of the pattern's entries and over the noise."""
+    """Averages over the distribution of the pattern's entries and over the noise."""
 
     m: np.ndarray  # E[tanh], the overlap with the archetype
     aligned: np.ndarray  # E[xi tanh], the overlap with the stored pattern
@@ -85,15 +85,17 @@ class Site(NamedTuple):
     slope: np.ndarray  # chi
 
 
-def site(signal: np.ndarray, noise: np.ndarray, setting: Setting) -> Site:
-    entries = law(setting)
-    each = response(*_fields(signal, noise, entries), np.asarray(setting.temperature)[..., None])
+def site(signal: np.ndarray, noise: np.ndarray, control: ControlParameters) -> Site:
+    """The averages for a retrieved pattern of strength A and noise X."""
+    entries = entry_distribution(control)
+    each = magnetisation(*fields(signal, noise, entries), np.asarray(control.temperature)[..., None])
     m, square, slope = (entries.mean(average) for average in each)
     aligned = entries.mean(entries.values * each.mean) + entries.variance * signal * slope
     return Site(m, aligned, square, slope)
 
 
-def _fields(signal: np.ndarray, noise: np.ndarray, entries: Law) -> tuple[np.ndarray, np.ndarray]:
+def fields(signal: np.ndarray, noise: np.ndarray, entries: EntryDistribution) -> tuple[np.ndarray, np.ndarray]:
+    """The center and the spread of the field on each atom."""
     spread = np.sqrt(noise**2 + entries.variance * signal**2)
     return np.asarray(signal)[..., None] * entries.values, np.asarray(spread)[..., None]
 
@@ -106,18 +108,19 @@ class Others(NamedTuple):
     softness: np.ndarray  # 1/G, with the sign of D: no solution where it is negative
 
 
-def others(here: Site, signal: np.ndarray, noise: np.ndarray, delta: np.ndarray, setting: Setting) -> Others:
-    t, kappa = setting.sleep, setting.sleep / (1 + setting.sleep)
+def others(here: Site, signal: np.ndarray, noise: np.ndarray, delta: np.ndarray, control: ControlParameters) -> Others:
+    """How the patterns that are not retrieved answer."""
+    t, kappa = control.sleep, control.sleep / (1 + control.sleep)
     stiffness = 1 + t / delta - (1 + t) * here.slope / delta**2
     projection = signal * here.aligned + noise**2 * here.slope  # E[h tanh(h/T)], by parts
     overlap = here.square / delta**2 - 2 * kappa * projection / delta + kappa**2 * (signal**2 + noise**2)
     overlap = np.maximum(overlap, 1e-15 * noise**2 + TINY)  # the mean of a square: rounding must not make it negative
     main = (stiffness * delta / (1 + t)) ** 2
-    unlabelled = setting.unlabelled * (setting.blur / (1 - setting.blur * here.slope)) ** 2
+    unlabelled = control.unlabelled * (control.blur / (1 - control.blur * here.slope)) ** 2
     return Others(stiffness, overlap, np.sign(stiffness) * main / (1 + unlabelled * main))
 
 
-class State(NamedTuple):
+class SaddlePoint(NamedTuple):
     """Solutions of the equations."""
 
     signal: np.ndarray  # A
@@ -127,36 +130,36 @@ class State(NamedTuple):
     converged: np.ndarray
 
 
-def at_ratio(ratio: np.ndarray, *given: np.ndarray) -> State:
-    """The retrieval states of noise-to-signal `ratio` in the Setting `given`, T < 1.
+def at_ratio(ratio: np.ndarray, *given: np.ndarray) -> SaddlePoint:
+    """The retrieval states of noise-to-signal `ratio` at the ControlParameters `given`, T < 1.
 
     Each comes with its load, which is negative where the equations have no solution.
     """
 
-    def solve(signal, ratio, *given):
-        setting, noise = Setting(*given), ratio * signal
-        t = setting.sleep
-        here = site(signal, noise, setting)
+    def solve(signal: np.ndarray, ratio: np.ndarray, *given: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        control, noise = ControlParameters(*given), ratio * signal
+        t = control.sleep
+        here = site(signal, noise, control)
         pull = (1 + t) * here.aligned / signal
         delta = 2 * pull / (t + np.sqrt(t**2 + 4 * pull))  # of Delta (Delta + t) = pull; no difference of large numbers
-        rest = others(here, signal, noise, delta, setting)
+        rest = others(here, signal, noise, delta, control)
         power = noise**2 / rest.overlap
         return 1 - 1 / delta - t * power * rest.stiffness * delta / (1 + t) ** 2, delta, power * rest.softness
 
-    def mismatch(*x):
+    def mismatch(*x: np.ndarray) -> np.ndarray:
         return solve(*x)[0]
 
     # for T < 1 the mismatch is positive at small signals; beyond A = 1 it is not, since E[xi tanh] <= 1 makes delta < 1
-    ratio, *settings = np.broadcast_arrays(ratio, *given)
+    ratio, *controls = np.broadcast_arrays(ratio, *given)
     low, high = np.full(ratio.shape, 1e-9), np.full(ratio.shape, 1.25)
-    long = settings[1] > LONG
-    low[long], high[long] = _highest(mismatch, ratio[long], *(x[long] for x in settings))
-    signal, converged = root(mismatch, low, high, ratio, *settings)
-    _, delta, load = solve(signal, ratio, *settings)
-    return State(signal, ratio * signal, delta, load, converged)
+    long = controls[1] > LONG
+    low[long], high[long] = _highest(mismatch, ratio[long], *(x[long] for x in controls))
+    signal, converged = root(mismatch, low, high, ratio, *controls)
+    _, delta, load = solve(signal, ratio, *controls)
+    return SaddlePoint(signal, ratio * signal, delta, load, converged)
 
 
-def _highest(mismatch: Callable, *given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _highest(mismatch: Callable[..., np.ndarray], *given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A bracket of the largest signal where the mismatch vanishes: the one that the branch has come from."""
     signals = np.geomspace(1.25, 1e-9, 240)
     first = np.argmax(mismatch(signals, *(x[:, None] for x in given)) > 0, axis=-1)
@@ -172,26 +175,26 @@ class Edge(NamedTuple):
 
 
 def edge(*given: np.ndarray) -> Edge:
-    """The spinodal of retrieval in the Setting `given`: the largest load of the branch, 0 for T >= 1."""
-    settings, where = np.unique(
+    """The spinodal of retrieval at the ControlParameters `given`: the largest load of the branch, 0 for T >= 1."""
+    controls, where = np.unique(
         np.stack([np.ravel(x) for x in np.broadcast_arrays(*given)]), axis=1, return_inverse=True
     )
-    cold = settings[0] < 1  # no field holds a pattern above the critical temperature of the ferromagnet
+    cold = controls[0] < 1  # no field holds a pattern above the critical temperature of the ferromagnet
     found = np.zeros((3, cold.size))
     found[2] = True
     if cold.any():
-        low, high = np.log(RATIOS[0] / (1 + settings[1, cold])), np.log(RATIOS[1])
-        place = maximum(lambda x, *given: at_ratio(np.exp(x), *given).load, low, high, *settings[:, cold])
-        state = at_ratio(np.exp(place.value), *settings[:, cold])
+        low, high = np.log(RATIOS[0] / (1 + controls[1, cold])), np.log(RATIOS[1])
+        place = maximum(lambda x, *given: at_ratio(np.exp(x), *given).load, low, high, *controls[:, cold])
+        state = at_ratio(np.exp(place.value), *controls[:, cold])
         found[:, cold] = np.exp(place.value), np.maximum(state.load, 0), place.converged & state.converged
     ratio, load, converged = found[:, where.ravel()].reshape(3, *np.broadcast(*given).shape)
     return Edge(ratio, load, converged.astype(bool))
 
 
-def retrieval(load: np.ndarray, end: np.ndarray, *given: np.ndarray) -> State:
+def retrieval(load: np.ndarray, end: np.ndarray, *given: np.ndarray) -> SaddlePoint:
     """The retrieval states at `load`, given the ratio `end` of the spinodal."""
 
-    def excess(ratio, load, *given):
+    def excess(ratio: np.ndarray, load: np.ndarray, *given: np.ndarray) -> np.ndarray:
         reached = at_ratio(ratio, *given).load
         return np.sign(reached) * np.sqrt(np.abs(reached)) - np.sqrt(load)  # nearly linear in the ratio
 
@@ -200,31 +203,30 @@ def retrieval(load: np.ndarray, end: np.ndarray, *given: np.ndarray) -> State:
     return state._replace(load=load, converged=state.converged & converged)
 
 
-def disordered(load: np.ndarray, *given: np.ndarray) -> State:
+def disordered(load: np.ndarray, *given: np.ndarray) -> SaddlePoint:
     """The states without retrieval: the spin glass, or where there is none the paramagnet (noise = 0)."""
 
-    def solve(noise, load, *given):
-        setting = Setting(*given)._replace(
-            entropy=np.array(0.0), examples=np.array(np.inf)
-        )  # without signal the entries' law is idle
-        here = site(np.zeros_like(noise), noise, setting)
-        return here, _delta(here.slope, load, setting.sleep)
+    def solve(noise: np.ndarray, load: np.ndarray, *given: np.ndarray) -> tuple[Site, np.ndarray]:
+        # without signal the entries do not matter
+        control = ControlParameters(*given)._replace(entropy=np.array(0.0), examples=np.array(np.inf))
+        here = site(np.zeros_like(noise), noise, control)
+        return here, _delta(here.slope, load, control.sleep)
 
-    def excess(noise, load, *given):
+    def excess(noise: np.ndarray, load: np.ndarray, *given: np.ndarray) -> np.ndarray:
         here, delta = solve(noise, load, *given)
-        rest = others(here, np.zeros_like(noise), noise, delta, Setting(*given))
+        rest = others(here, np.zeros_like(noise), noise, delta, ControlParameters(*given))
         return noise**2 * rest.softness / rest.overlap - load
 
     temperature, sleep, *_ = given
-    setting = Setting(*given)
+    control = ControlParameters(*given)
     low = 1e-6 * temperature + 1e-9
     # without sleep X < sqrt(alpha strength) + sqrt(2/pi), since E sech^2(h/T) / T <= sqrt(2/pi) / X
-    high = (np.sqrt(load * (1 + setting.unlabelled * setting.blur**2)) + 1) * (1 + sleep)
+    high = (np.sqrt(load * (1 + control.unlabelled * control.blur**2)) + 1) * (1 + sleep)
     frozen = (excess(low, load, *given) < 0) & (load > 0)
     noise, converged = root(excess, low, high, load, *given)
     noise = np.where(frozen, noise, 0.0)
     _, delta = solve(noise, load, *given)
-    return State(np.zeros_like(noise), noise, delta, load, converged | ~frozen)
+    return SaddlePoint(np.zeros_like(noise), noise, delta, load, converged | ~frozen)
 
 
 def _delta(slope: np.ndarray, load: np.ndarray, sleep: np.ndarray) -> np.ndarray:
@@ -239,63 +241,3 @@ def _delta(slope: np.ndarray, load: np.ndarray, sleep: np.ndarray) -> np.ndarray
         if (np.abs(step) <= 1e-12 * delta).all():  # the error is the square of that
             break
     return np.where(sleep > 0, delta, 1.0)
-
-
-class Order(NamedTuple):
-    """Order parameters, free energy and stability."""
-
-    m: np.ndarray
-    q: np.ndarray
-    free_energy: np.ndarray
-    stability: np.ndarray
-
-
-def order(state: State, setting: Setting) -> Order:
-    """What a solution of the equations means.
-
-    The free energy is per spin, of the network without self-couplings:
-
-        f = A^2 Delta (Delta+t) / (2(1+t)) + alpha (1+t) (Q - q - 1/Delta) / (2D) + X^2 Delta^2 (Q-q) / (2T)
-            + alpha T ln(D) / 2 + T ln(Delta) / 2 + kappa Delta X^2 / 2 - T E[ln 2cosh(h/T)]
-            + Tr J / (2N) - T ln det(1 + t C) / (2N)
-
-    the last two from `bare`, and for unlabelled examples + alpha (M-1) [T ln(1 - w chi) - w q / (1 - w chi)] / 2. The
-    stability is that of de Almeida and Thouless, 1 - alpha G E[(sech^2(h/T) / (T Delta) - kappa)^2].
-    """
-    signal, noise, delta, load, _ = state
-    t, temperature, blur = setting.sleep, setting.temperature, setting.blur
-    kappa = t / (1 + t)
-    entries, here = law(setting), site(signal, noise, setting)
-    rest = others(here, signal, noise, delta, setting)
-    each = details(*_fields(signal, noise, entries), np.asarray(temperature)[..., None])
-    pressure, slope_square = (entries.mean(average) for average in each)
-    fluctuation = slope_square / delta**2 - 2 * kappa * here.slope / delta + kappa**2
-    # without patterns the others do not count, and may be anything
-    count = (rest.stiffness, rest.softness, 1 - blur * here.slope, fluctuation)
-    stiffness, softness, soft, fluctuation = (np.where(load > 0, x, 1.0) for x in count)
-    self_coupling, log_determinant = bare(load, t)
-    change = here.slope / delta**2 - kappa / delta  # (Q - q) / T
-    free_energy = (
-        signal**2 * delta * (delta + t) / (2 * (1 + t))
-        + load * (1 + t) * (temperature * change - 1 / delta) / (2 * stiffness)
-        + noise**2 * delta**2 * change / 2
-        + temperature * (load * np.log(stiffness) + np.log(delta)) / 2
-        + kappa * delta * noise**2 / 2
-        - pressure
-        + (self_coupling - temperature * log_determinant + load * setting.unlabelled * blur) / 2
-        + load * setting.unlabelled * (temperature * np.log(soft) - blur * rest.overlap / soft) / 2
-    )
-    m = np.where(signal > 0, here.m, 0.0)  # not a rounding error
-    return Order(m, here.square, free_energy, 1 - load * fluctuation / softness)
-
-
-def bare(load: np.ndarray, sleep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The self-coupling J_ii and ln det(1 + t C) / N of the patterns alone.
-
-    By the Marchenko-Pastur law, from Delta and D at infinite temperature: D = 1 + t/Delta, (Delta - 1) D = alpha t.
-    """
-    b = 1 + load * sleep - sleep
-    larger = (np.abs(b) + np.sqrt(b * b + 4 * sleep)) / 2
-    delta = np.where(b > 0, larger, sleep / larger)
-    stiffness = 1 + sleep / delta
-    return load * (1 + sleep) / (delta * stiffness), load * np.log(stiffness) + np.log(delta) - 1 + 1 / delta

@@ -1,0 +1,13 @@
+from .idx import parse_idx as parse_idx
+from .images import Images as Images
+from .images import binarise as binarise
+from .images import digits as digits
+from .images import fashion_mnist as fashion_mnist
+from .images import grey as grey
+from .images import mnist as mnist
+from .patterns import blurred_examples as blurred_examples
+from .patterns import correlated_patterns as correlated_patterns
+from .patterns import corrupt as corrupt
+from .patterns import random_patterns as random_patterns
+from .planted import planted_data as planted_data
+from .planted import planted_receptive_fields as planted_receptive_fields
