@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -148,7 +148,7 @@ def shape(argument: str, given: T, allowed: tuple[int | None, ...]) -> T:
     >>> shape("pattern", np.zeros((7, 3)), (3,)).shape
     (7, 3)
     """
-    actual = np.shape(given)
+    actual = np.shape(cast(Any, given))
     last = actual[len(actual) - len(allowed) :]
     fits = len(actual) >= len(allowed) and all(want in (None, have) for want, have in zip(allowed, last, strict=True))
     if not fits:

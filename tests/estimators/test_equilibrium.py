@@ -48,12 +48,24 @@ def test_early_stopping_and_warm_start():
     model = EquilibriumClassifier((20,), early_stopping=True, n_iter_no_change=5, max_iter=300, learning_rate=0.01,
                                   validation_fraction=0.2, random_state=0).fit(X, y)  # fmt: skip
     assert model.n_iter_ < 300
-    assert len(model.validation_scores_) == model.n_iter_
+    assert len(model.validation_scores_) == model.n_iter_ == model.history_.sizes["step"]
+    assert int(np.argmax(model.validation_scores_)) == model.n_iter_ - 1 - 5  # the best, then five passes of patience
     assert model.score(X, y) > 0.85
     model.set_params(early_stopping=False, warm_start=True, max_iter=1, learning_rate=1e-6)
     before = np.asarray(model.network_.couplings[0].weights)
     after = np.asarray(model.fit(X, y).network_.couplings[0].weights)
     assert 0 < np.abs(after - before).max() < 1e-3  # Adam moves by at most its rate in each of nine steps
+
+
+def test_another_kind_of_output_does_not_go_on_from_the_last():
+    """A warm start keeps the network only where it is of the same kind."""
+    X, y = make_moons(60, random_state=0)
+    model = EquilibriumClassifier((4,), max_iter=1, warm_start=True, learning_rate=1e-6, random_state=0).fit(X, y)
+    before = model.network_
+    assert type(before.layers[-1].unit).__name__ == "Gaussian"
+    after = model.set_params(loss="squared_error").fit(X, y).network_
+    assert type(after.layers[-1].unit).__name__ == "Clipped"
+    assert model.set_params(hidden_layer_sizes=(5,)).fit(X, y).network_.layers[1].size == 5
 
 
 def test_several_targets():

@@ -1,5 +1,8 @@
 """The scikit-learn side of restricted Boltzmann machines."""
 
+from typing import get_args
+
+import jax
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +13,10 @@ from sklearn.neural_network import BernoulliRBM
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import equilibria as eq
 from equilibria.estimators import RBM
+from equilibria.learn.names import LikelihoodRecipe
+from equilibria.learn.recipes import LIKELIHOOD
 
 WORDS = np.random.default_rng(0).choice([0.0, 1.0], (40, 5), p=[0.3, 0.7]) * [1, 1, 0, 1, 1]
 
@@ -98,6 +104,29 @@ def test_partial_fit_learns_and_goes_on():
         model.partial_fit(TWO)
         scores.append(model.score(TWO))
     assert scores[-1] > scores[0] + 0.8
+
+
+def test_a_pass_goes_on_with_the_chains_of_the_last():
+    """The same as the one loop gives when it is handed what it left; another recipe has chains of its own."""
+    model = RBM(n_components=3, batch_size=20, learning_rate=0.5, n_iter=60, random_state=0).fit(TWO)
+    first, chains = model.network_, model._chains["pcd"]
+    model.partial_fit(TWO)
+    keys = jax.random.fold_in(model._key(2), 1)
+    options = {"epochs": 1, "batch_size": 20, "learning_rate": 0.5, "probabilities": True, "key": keys}
+    run = eq.train(first, TWO.astype(np.float32), eq.pcd(1), carry=chains, **options)
+    np.testing.assert_array_equal(model.components_, np.asarray(run.network.couplings[0].weights, np.float64).T)
+    fresh = eq.train(first, TWO.astype(np.float32), eq.pcd(1), **options)
+    assert (model.components_ != np.asarray(fresh.network.couplings[0].weights).T).any()
+    for recipe in ("cd", "tap", "pcd"):
+        model.set_params(recipe=recipe).partial_fit(TWO)
+    assert set(model._chains) == {"cd", "tap", "pcd"}
+
+
+def test_every_recipe_is_known_by_its_name():
+    assert set(get_args(LikelihoodRecipe)) == set(LIKELIHOOD)
+    for recipe in LIKELIHOOD:
+        model = RBM(n_components=2, recipe=recipe, n_iter=1, batch_size=40, random_state=0).fit(WORDS)
+        assert np.isfinite(model.components_).all()
 
 
 def test_hidden_values_give_features_back():

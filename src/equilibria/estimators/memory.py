@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from equilibria import check
+from equilibria.estimators.common import RandomState
 from equilibria.measure.retrieval import RETRIEVED, Retrieval, retrieve
 from equilibria.model.architectures import hopfield
 
@@ -18,13 +19,22 @@ from equilibria.model.architectures import hopfield
 class HopfieldMemory(BaseEstimator):
     """An associative memory: it stores patterns, and completes damaged ones.
 
-    Parameters: `sleep` is the sleeping time of `equilibria.hopfield`, 0 for Hebb's rule and infinity for the pseudo-inverse;
-    `temperature`, `order` and `sweeps` are those of `equilibria.retrieve`. Patterns have two values, -1 and +1 or 0 and 1,
-    and what is recalled has the same two. In cues, 0 among -1 and +1 stands for what is not known. With a number as `binarise`,
-    features above it are +1 and others -1, and any real data will do. `random_state` decides the order in which neurons are
-    visited.
+    Patterns have two values, -1 and +1 or 0 and 1, and what is recalled has the same two. In cues, 0 among -1 and +1 stands
+    for what is not known.
 
-    Learned: `patterns_` (K, N) of -1 and +1, `values_`, the two values of the patterns given, and `network_`.
+    Args:
+        sleep: the sleeping time, 0 for Hebb's rule and infinity for the pseudo-inverse.
+        temperature: of the neurons.
+        sweeps: how many at most; at temperatures above 0 exactly so many.
+        order: "random", one neuron after another, or "parallel", all at once.
+        binarise: features above this number are +1 and others -1, and any real data will do.
+        random_state: decides the order in which neurons are visited.
+
+    Attributes:
+        patterns_: (K, N) of -1 and +1.
+        values_: the two values of the patterns given.
+        network_: an `equilibria.Network`.
+        n_features_in_: the number of features, N.
 
     >>> from equilibria.estimators import HopfieldMemory
     >>> letters = [[1, 1, 1, -1, -1, -1, 1, 1], [1, -1, 1, -1, 1, -1, 1, -1]]
@@ -41,7 +51,7 @@ class HopfieldMemory(BaseEstimator):
         sweeps: int = 100,
         order: Literal["random", "parallel"] = "random",
         binarise: float | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.sleep = sleep
         self.temperature = temperature
@@ -51,29 +61,60 @@ class HopfieldMemory(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any = None) -> HopfieldMemory:
-        """Store the rows of X, and forget what was stored before; y is not looked at."""
+        """Store patterns, and forget what was stored before.
+
+        Args:
+            X: (K, N), the patterns.
+            y: not looked at.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: if the patterns have other values than two, and there is no threshold.
+        """
         given = validate_data(self, X, dtype=np.float64)
         zero_one = self.binarise is None and bool(np.isin(given, (0, 1)).all() and (given == 0).any())
         self.values_ = (0.0, 1.0) if zero_one else (-1.0, 1.0)
         return self._store(self._spins("X", given))
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> HopfieldMemory:
-        """Store the rows of X as well as what was stored before."""
+        """Store patterns as well as what was stored before.
+
+        Args:
+            X: (K, N), the patterns, in the same two values as before.
+            y: not looked at.
+
+        Returns:
+            The estimator itself.
+        """
         if not hasattr(self, "patterns_"):
             return self.fit(X)
         more = self._spins("X", validate_data(self, X, dtype=np.float64, reset=False))
         return self._store(np.concatenate([self.patterns_, more]))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """What is recalled from each row of X, in the two values of the patterns."""
+        """What is recalled from each cue.
+
+        Args:
+            X: (cues, N).
+
+        Returns:
+            (cues, N), in the two values of the patterns.
+        """
         on = np.asarray(self._recalled(X).state) > 0
         low, high = self.values_
         return np.where(on, high, low)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """The fraction of rows of X from which the right pattern is recalled, with an overlap of at least 0.7.
+        """The fraction of cues from which the right pattern is recalled, with an overlap of at least 0.7.
 
-        `y` has the right pattern for each row; without it, any stored pattern is right.
+        Args:
+            X: (cues, N).
+            y: (cues, N), the right pattern for each; without it, any stored pattern is right.
+
+        Returns:
+            A number between 0 and 1.
         """
         found = self._recalled(X)
         if y is None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import numbers
+from typing import Any, Literal
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
+import xarray as xr
+from jax import Array
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.learn import recipes
+from equilibria.estimators.common import RandomState, Table, seed_of
+from equilibria.estimators.conditionals import hidden_means, log_weights, visible_means
 from equilibria.learn.contrast import Recipe
 from equilibria.learn.loop import train
-from equilibria.measure.likelihood import Estimate, log_partition
+from equilibria.learn.names import LikelihoodRecipe
+from equilibria.learn.recipes import likelihood_recipe
+from equilibria.measure.estimate import Estimate
+from equilibria.measure.partition import log_partition
 from equilibria.model.architectures import rbm
 from equilibria.model.network import Network
 from equilibria.model.transforms import independent_site_biases
@@ -27,47 +32,68 @@ from equilibria.model.units import Binary, Gaussian, Spin, Unit
 from equilibria.random import key as random_key
 
 _UNITS = {"binary": Binary, "spin": Spin, "gaussian": Gaussian}
-_RECIPES = ("cd", "pcd", "rdm", "tempered", "mean_field", "tap")
-_ROWS = 256  # rows that are transformed at once, filled up: one compiled function for every number of rows
 _FEW = 16  # up to this many neurons on the smaller side, ln Z is summed exactly
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A restricted Boltzmann machine that learns features of data and their distribution.
 
-    Parameters: `n_components` hidden neurons of the kind `hidden` ("binary", "spin" or "gaussian"). `visible` is the
-    kind of the features: "auto" is "binary" for data in [0, 1] (values between are taken as probabilities), "spin" for
-    -1 and +1, else "gaussian", for which features are brought to mean 0 and variance 1 inside. `recipe` ("cd", "pcd",
-    "rdm", "tempered", "mean_field" or "tap") and `steps` say how the free phase is reached; `learning_rate`,
-    `batch_size`, `n_iter` (passes through the data), `l1`, `l2` and `centered_gradient` how the weights move. Constant features
-    and sparse matrices are fine.
+    Constant features and sparse matrices are fine.
 
-    Attributes: `network_`, `components_` (hidden, visible), `intercept_visible_`, `intercept_hidden_`, `offset_` and
-    `scale_` (what is taken off the features and what they are divided by), `n_features_in_`.
+    Args:
+        n_components: the number of hidden neurons.
+        visible: the kind of the features: "binary", "spin" or "gaussian". "auto" is binary for data in [0, 1] (values
+            between are taken as probabilities), spin for -1 and +1, else gaussian, for which features are brought to mean 0
+            and variance 1 inside.
+        hidden: the kind of the hidden neurons.
+        recipe: how the free phase is reached: "cd", "pcd", "rdm", "tempered", "mean_field" or "tap".
+        steps: sweeps (or rounds) of the free phase in each update.
+        learning_rate: of plain gradient descent.
+        batch_size: samples in an update.
+        n_iter: passes through the data.
+        l1: penalty on the size of the couplings.
+        l2: penalty on their squares.
+        centered_gradient: takes the couplings' gradient about the means of both ends.
+        random_state: a seed, a generator of NumPy, or None for another machine every time.
+        verbose: whether to show a progress bar.
+
+    Attributes:
+        network_: the machine, an `equilibria.Network`.
+        components_: (components, features), the couplings.
+        intercept_visible_: (features,), the biases of the features.
+        intercept_hidden_: (components,), those of the hidden neurons.
+        offset_: (features,), what is taken off the features.
+        scale_: (features,), what they are divided by.
+        history_: the records of the last `fit` or `partial_fit`, an `xarray.Dataset`.
+        log_partition_: ln Z with its error.
+        n_features_in_: the number of features.
 
     >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
     >>> RBM(n_components=2, random_state=0).fit_transform(X).shape
     (4, 2)
     """
 
+    network_: Network
+    history_: xr.Dataset
     _log_partition: Estimate | None
+    _chains: dict[str, Any]  # what each recipe carries from update to update
 
     def __init__(
         self,
-        n_components=256,
+        n_components: int = 256,
         *,
-        visible="auto",
-        hidden="binary",
-        recipe="pcd",
-        steps=1,
-        learning_rate=0.1,
-        batch_size=10,
-        n_iter=10,
-        l1=0.0,
-        l2=0.0,
-        centered_gradient=True,
-        random_state=None,
-        verbose=0,
+        visible: Literal["auto", "binary", "spin", "gaussian"] = "auto",
+        hidden: Literal["binary", "spin", "gaussian"] = "binary",
+        recipe: LikelihoodRecipe = "pcd",
+        steps: int = 1,
+        learning_rate: float = 0.1,
+        batch_size: int = 10,
+        n_iter: int = 10,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        centered_gradient: bool = True,
+        random_state: RandomState = None,
+        verbose: int = 0,
     ):
         self.n_components = n_components
         self.visible = visible
@@ -83,20 +109,42 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y=None):
-        """Learn from data (samples, features), from the start."""
+    def fit(self, X: Table, y: Any = None) -> RBM:
+        """Learn from data, from the start.
+
+        Args:
+            X: (samples, features).
+            y: not looked at.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: if a parameter or a feature is out of its range.
+        """
         rows = self._started(X)
         return self._trained(rows, check.count("n_iter", self.n_iter), self.batch_size, self._key(0))
 
-    def partial_fit(self, X, y=None):
-        """One more pass through these data, from where learning stands; the first call decides the kind of features."""
+    def partial_fit(self, X: Table, y: Any = None) -> RBM:
+        """Take one more pass through data, from where learning stands.
+
+        Args:
+            X: (samples, features). The first call decides the kind of the features. Batches are of one size: fewer rows than
+                there are batches sit out.
+            y: not looked at.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: if a parameter or a feature is out of its range.
+        """
         rows = self._started(X) if not hasattr(self, "network_") else self._prepared(self._validated(X))
-        # As many batches as are needed for all rows, of equal size, so that hardly any sits out.
         batches = -(-len(rows) // check.count("batch_size", self.batch_size))
         self._passes += 1
         return self._trained(rows, 1, len(rows) // batches, jax.random.fold_in(self._key(2), self._passes))
 
-    def _trained(self, rows, epochs, batch_size, key):
+    def _trained(self, rows: np.ndarray, epochs: int, batch_size: int, key: Array) -> RBM:
         """Learn for some epochs, going on with the chains there are."""
         run = train(
             self.network_,
@@ -106,38 +154,66 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             batch_size=batch_size,
             learning_rate=self.learning_rate,
             probabilities=True,
-            carry=self._carry,
+            carry=self._chains.get(self.recipe),
             show_progress=bool(self.verbose),
             key=key,
         )
         self._keep(run.network)
-        self._carry, self.history_ = run.carry, run.history
+        self._chains[self.recipe], self.history_ = run.carry, run.history
         return self
 
-    def transform(self, X):
-        """The means of the hidden neurons given the features, (samples, components)."""
-        check_is_fitted(self)
-        return _by_rows(_hidden_means, self.network_, self._prepared(self._validated(X)))
+    def transform(self, X: Table) -> np.ndarray:
+        """The means of the hidden neurons given the features.
 
-    def inverse_transform(self, X):
-        """The means of the features given hidden values, (samples, features)."""
-        check_is_fitted(self)
-        hidden = np.asarray(X, np.float64)
-        check.shape("X", hidden, (self.network_.layers[1].size,))
-        return _by_rows(_visible_means, self.network_, hidden) * self.scale_ + self.offset_
+        Args:
+            X: (samples, features).
 
-    def score_samples(self, X):
-        """ln p of each sample in nats: minus its free energy, minus ln Z, which `log_partition_` estimates once."""
+        Returns:
+            (samples, components).
+        """
         check_is_fitted(self)
-        logs = _by_rows(_log_weights, self.network_, self._prepared(self._validated(X)))[:, 0]
+        return hidden_means(self.network_, self._prepared(self._validated(X)))
+
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
+        """The means of the features given hidden values.
+
+        Args:
+            X: (samples, components).
+
+        Returns:
+            (samples, features).
+        """
+        check_is_fitted(self)
+        hidden = check.shape("X", check_array(X, dtype=np.float64), (self.network_.layers[1].size,))
+        return visible_means(self.network_, hidden) * self.scale_ + self.offset_
+
+    def score_samples(self, X: Table) -> np.ndarray:
+        """The logarithm of the probability (a density for Gaussian features) of each sample.
+
+        Args:
+            X: (samples, features).
+
+        Returns:
+            (samples,), in nats: minus the free energy, minus ln Z, which `log_partition_` estimates once.
+        """
+        check_is_fitted(self)
+        logs = log_weights(self.network_, self._prepared(self._validated(X)))
         return logs - self.log_partition_.value - np.log(self.scale_).sum()
 
-    def score(self, X, y=None):
-        """The mean of ln p over the samples, in nats."""
+    def score(self, X: Table, y: Any = None) -> float:
+        """The mean of `score_samples`, in nats; y is not looked at."""
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n_samples=1, *, steps=1000):
-        """Independent draws of the features, after `steps` sweeps each; another call gives other draws."""
+    def sample(self, n_samples: int = 1, *, steps: int = 1000) -> np.ndarray:
+        """Independent draws of the features; another call gives other draws.
+
+        Args:
+            n_samples: how many.
+            steps: sweeps before each draw.
+
+        Returns:
+            (n_samples, features).
+        """
         check_is_fitted(self)
         here = jax.random.fold_in(self._key(3), self._drawn)
         self._drawn += 1
@@ -156,44 +232,40 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self._log_partition
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return self.network_.layers[1].size
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _validated(self, X, reset=False):
+    def _validated(self, X: Table, reset: bool = False) -> np.ndarray:
         values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         return values.toarray() if sparse.issparse(values) else values
 
-    def _started(self, X) -> np.ndarray:
+    def _started(self, X: Table) -> np.ndarray:
         """Everything that learning starts from; the data as the network takes them."""
         values = self._validated(X, reset=True)
         unit = self._visible_unit(values)
+        self._set_scale(values, unit)
+        self._seed = seed_of(self.random_state)
+        self._drawn, self._passes, self._chains = 0, 0, {}
+        size = check.count("n_components", self.n_components)
+        hidden = _UNITS[check.choice("hidden", self.hidden, _UNITS)]()
+        network = rbm(values.shape[1], size, visible=unit, hidden=hidden, key=self._key(5))
+        rows = self._prepared(values, unit)
+        self._keep(independent_site_biases(network, rows, probabilities=True))
+        return rows
+
+    def _set_scale(self, values: np.ndarray, unit: Unit) -> None:
         self.offset_, self.scale_ = np.zeros(values.shape[1]), np.ones(values.shape[1])
         if unit.normal_stiffness is not None:
             spread = values.std(0)
             self.offset_ = values.mean(0)
             # A feature without spread, up to rounding, keeps its scale: there is nothing to learn about it.
             self.scale_ = np.where(spread > 1e-7 * np.maximum(np.abs(self.offset_), 1e-300), spread, 1.0)
-        state = self.random_state
-        whole = isinstance(state, numbers.Integral)
-        self._seed = int(state) if whole else int(check_random_state(state).randint(2**31 - 1))
-        self._drawn, self._passes, self._carry = 0, 0, None
-        hidden = _UNITS[check.choice("hidden", self.hidden, _UNITS)]()
-        network = rbm(
-            values.shape[1],
-            check.count("n_components", self.n_components),
-            visible=unit,
-            hidden=hidden,
-            key=self._key(5),
-        )
-        rows = self._prepared(values, unit)
-        self._keep(independent_site_biases(network, rows, probabilities=True))
-        return rows
 
     def _visible_unit(self, values: np.ndarray) -> Unit:
         kind = check.choice("visible", self.visible, ("auto", *_UNITS))
@@ -209,44 +281,14 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return ((values - self.offset_) / self.scale_).astype(np.float32)
 
     def _recipe(self) -> Recipe:
-        make = getattr(recipes, check.choice("recipe", self.recipe, _RECIPES))
-        options = {"centered_gradient": self.centered_gradient, "l1": self.l1, "l2": self.l2}
-        return make(steps=check.count("steps", self.steps), **options)
+        options: Any = {"centered_gradient": self.centered_gradient, "l1": self.l1, "l2": self.l2}
+        return likelihood_recipe(self.recipe, steps=check.count("steps", self.steps), **options)
 
-    def _key(self, purpose: int):
+    def _key(self, purpose: int) -> Array:
         return jax.random.fold_in(random_key(self._seed), purpose)
 
     def _keep(self, network: Network) -> None:
         self.network_, self._log_partition = network, None
-        self.components_ = np.asarray(network.couplings[0].weights, np.float64).T
-        self.intercept_visible_, self.intercept_hidden_ = (
-            np.asarray(layer.bias, np.float64) for layer in network.layers
-        )
-
-
-def _by_rows(function, network: Network, rows: np.ndarray) -> np.ndarray:
-    """`function` of blocks of rows, filled up to one size, in float64: a row's result does not depend on its company."""
-    found = []
-    with jax.enable_x64(True):
-        double = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), network)
-        for start in range(0, len(rows), _ROWS):
-            block = rows[start : start + _ROWS]
-            filled = np.zeros((_ROWS, rows.shape[1]))
-            filled[: len(block)] = block
-            found.append(np.asarray(function(double, jnp.asarray(filled)))[: len(block)])
-    return np.concatenate(found)
-
-
-@eqx.filter_jit
-def _hidden_means(network, rows):
-    return network.layers[1].unit.mean(network.field({"visible": rows}, "hidden"))
-
-
-@eqx.filter_jit
-def _visible_means(network, rows):
-    return network.layers[0].unit.mean(network.field({"hidden": rows}, "visible"))
-
-
-@eqx.filter_jit
-def _log_weights(network, rows):
-    return -network.free_energy({"visible": rows}, ("hidden",))[:, None]
+        self.components_ = np.asarray(network.couplings[0].matrix(), np.float64).T
+        biases = (np.asarray(layer.bias, np.float64) for layer in network.layers)
+        self.intercept_visible_, self.intercept_hidden_ = biases

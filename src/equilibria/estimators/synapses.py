@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
+from typing import Any, Literal
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -13,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.measure.likelihood import log_partition, unnormalised
+from equilibria.estimators.common import RandomState
+from equilibria.measure.likelihood import unnormalised
+from equilibria.measure.partition import log_partition
 from equilibria.synapses.data import as_data
 from equilibria.synapses.distribution import compensated
 from equilibria.synapses.learn import learn_synapses
@@ -25,15 +30,30 @@ _FEW = 16  # up to this many hidden units, ln Z is summed exactly
 class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A restricted Boltzmann machine whose weights are -1 or +1, learned as a distribution (Huang 2019).
 
-    Parameters: `n_components` hidden spins. Features must be -1 and +1 (0 and 1 are taken as such, with a note) unless
-    a `threshold`, one number or one for each feature, says above which value a feature is +1. `e_step` is "exact",
-    "cavity", "response" or "gibbs" (None: by the number of components), `temperature` is 1/beta, `prior` the mean of
-    each weight's prior, `n_iter` the number of steps, `batch_size` the examples of each (None: all), `learning_rate`
-    multiplies the gradient of the whole bound, and `learn_bias` gives features a bias as well.
+    Args:
+        n_components: the number of hidden spins.
+        threshold: one number or one for each feature: features above it are +1 and others -1. Without it features must be
+            -1 and +1 (0 and 1 are taken as such, with a note).
+        e_step: "exact", "cavity", "response" or "gibbs"; None: by the number of components.
+        temperature: of the machine, 1/beta.
+        prior: the mean of each weight's prior.
+        n_iter: the number of steps.
+        batch_size: samples of each step; None: all.
+        learning_rate: multiplies the gradient of the whole bound.
+        learn_bias: gives features a bias as well.
+        random_state: a seed, a generator of NumPy, or None for another machine every time.
+        verbose: whether to show a progress bar.
 
-    Attributes: `components_` (components, features) of -1 and +1, the most probable weights or, with `learn_bias`, a
-    draw; `means_` and `variances_` of the weights, what was
-    learned of each; `synapses_`, `network_` (the decoded machine) and `history_`; `n_features_in_`.
+    Attributes:
+        components_: (components, features) of -1 and +1, the most probable weights or, with `learn_bias`, a draw.
+        means_: (components, features), the means of the weights.
+        variances_: (components, features), their variances.
+        synapses_: the distribution, an `equilibria.Synapses`.
+        network_: the decoded machine, an `equilibria.Network`.
+        history_: the records, an `xarray.Dataset`.
+        log_partition_: ln Z of the decoded machine.
+        n_iter_: the number of steps that were made.
+        n_features_in_: the number of features.
 
     >>> X = np.random.default_rng(0).choice([-1, 1], (30, 12))
     >>> BinarySynapseRBM(n_components=2, n_iter=5, random_state=0).fit_transform(X).shape
@@ -42,18 +62,18 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def __init__(
         self,
-        n_components=4,
+        n_components: int = 4,
         *,
-        threshold=None,
-        e_step=None,
-        temperature=1.0,
-        prior=0.0,
-        n_iter=200,
-        batch_size=None,
-        learning_rate=0.03,
-        learn_bias=False,
-        random_state=None,
-        verbose=0,
+        threshold: ArrayLike | None = None,
+        e_step: Literal["exact", "cavity", "response", "gibbs"] | None = None,
+        temperature: float = 1.0,
+        prior: float = 0.0,
+        n_iter: int = 200,
+        batch_size: int | None = None,
+        learning_rate: float = 0.03,
+        learn_bias: bool = False,
+        random_state: RandomState = None,
+        verbose: int = 0,
     ):
         self.n_components = n_components
         self.threshold = threshold
@@ -67,8 +87,19 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y=None):
-        """Learn the distribution of the weights from data (samples, features)."""
+    def fit(self, X: ArrayLike, y: Any = None) -> BinarySynapseRBM:
+        """Learn the distribution of the weights from data.
+
+        Args:
+            X: (samples, features).
+            y: not looked at.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: if a parameter is out of its range, or features have other values than two without a threshold.
+        """
         data = self._spins(validate_data(self, X, dtype="numeric"))
         seeds = check_random_state(self.random_state).randint(2**31, size=2)
         self._draws, self._drawn = int(seeds[1]), 0
@@ -105,22 +136,36 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             )
         return self
 
-    def transform(self, X):
-        """The means of the hidden spins given the features, (samples, components), with the decoded weights."""
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """The means of the hidden spins given the features, with the decoded weights.
+
+        Args:
+            X: (samples, features).
+
+        Returns:
+            (samples, components).
+        """
         check_is_fitted(self)
         spins = self._spins(validate_data(self, X, reset=False, dtype="numeric"))
         hidden = self.network_.layers[1]
-        weights = np.asarray(self.network_.couplings[0].weights, np.float64)
+        weights = np.asarray(self.network_.couplings[0].matrix(), np.float64)
         return np.tanh(spins @ weights + np.asarray(hidden.bias, np.float64))
 
-    def score_samples(self, X):
-        """ln p of each sample in nats, with the decoded weights; ln Z is summed, or annealed beyond 16 components."""
+    def score_samples(self, X: ArrayLike) -> np.ndarray:
+        """The logarithm of the probability of each sample, with the decoded weights.
+
+        Args:
+            X: (samples, features).
+
+        Returns:
+            (samples,), in nats; ln Z is summed, or annealed beyond 16 components.
+        """
         check_is_fitted(self)
         spins = self._spins(validate_data(self, X, reset=False, dtype="numeric"))
         return unnormalised(self.network_, {"visible": spins.astype(np.float32)}) - self.log_partition_
 
-    def score(self, X, y=None):
-        """The mean of ln p over the samples, in nats."""
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """The mean of `score_samples`, in nats; y is not looked at."""
         return float(np.mean(self.score_samples(X)))
 
     @property
@@ -131,27 +176,39 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             return float(log_partition(self.network_).value)
         return float(log_partition(self.network_, "ais", steps=2000, reverse=False, key=self._draws).value)
 
-    def sample(self, n_samples=1, *, steps=1000):
-        """Independent draws of the features, -1 and +1, after `steps` sweeps each; another call gives other draws."""
+    def sample(self, n_samples: int = 1, *, steps: int = 1000) -> np.ndarray:
+        """Independent draws of the features; another call gives other draws.
+
+        Args:
+            n_samples: how many.
+            steps: sweeps before each draw.
+
+        Returns:
+            (n_samples, features) of -1 and +1.
+        """
         check_is_fitted(self)
         self._drawn += 1
         key = jax.random.fold_in(jax.random.key(self._draws), self._drawn)
         draws = sample(self.network_, Sweeps(steps), chains=check.count("n_samples", n_samples), key=key)
         return np.asarray(draws["visible"], np.float64)
 
-    def save(self, path) -> int:
-        """Write the decoded machine with one bit for each weight; returns the size of the file in bytes.
+    def save(self, path: str | Path) -> int:
+        """Write the decoded machine with one bit for each weight; `equilibria.load_synapses` reads it as a network.
 
-        `equilibria.load_synapses` reads it back as a network.
+        Args:
+            path: of the file.
+
+        Returns:
+            The size of the file in bytes.
         """
         check_is_fitted(self)
         return save_synapses(path, self.network_)
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _spins(self, X) -> np.ndarray:
+    def _spins(self, X: np.ndarray) -> np.ndarray:
         if self.threshold is not None:
             threshold = np.asarray(check.number("threshold", self.threshold))
             if threshold.ndim:
