@@ -25,6 +25,9 @@ class Augmented(Rule):
         rule: any rule.
         change: a function of a key and the batch that returns another batch; it is compiled with the rest.
 
+    Raises:
+        ValueError: if `rule` is no rule, or `change` no function.
+
     >>> import equilibria as eq, numpy as np
     >>> rule = Augmented(eq.equilibrium_propagation(), InputDropout(0.2))
     >>> run = eq.train(eq.layered((4, 3, 2), key=0), (np.eye(4), np.eye(4)[:, :2]), rule, epochs=1, key=1)
@@ -42,43 +45,55 @@ class Augmented(Rule):
             check.refuse("change", self.change, "a function of a key and a batch, such as InputDropout(0.2)")
 
     def begin(self, parameters: PyTree, data: PyTree, batch_size: int, key: Array) -> PyTree:
+        """As the rule begins."""
         return self.rule.begin(parameters, data, batch_size, key)
 
     def step(self, parameters: PyTree, batch: PyTree, *, carry: Any = None, index: Any = None, key: Array) -> Step:
+        """The rule's step on the batch as `change` returns it."""
         here, inner = jax.random.split(key)
         return self.rule.step(parameters, self.change(here, batch), carry=carry, index=index, key=inner)
 
     def prepared(self, parameters: PyTree, data: PyTree, probabilities: bool = False) -> PyTree:
+        """As the rule prepares them."""
         return self.rule.prepared(parameters, data, probabilities)
 
     def batch(self, examples: PyTree) -> PyTree:
+        """As the rule takes them."""
         return self.rule.batch(examples)
 
     def learned(self, parameters: PyTree) -> PyTree:
+        """As the rule says."""
         return self.rule.learned(parameters)
 
     def broken(self, parameters: PyTree) -> str | None:
+        """As the rule says."""
         return self.rule.broken(parameters)
 
     def watched(self, parameters: PyTree, updates: PyTree) -> dict[str, Array]:
+        """As the rule says."""
         return self.rule.watched(parameters, updates)
 
     def shared(self, carry: PyTree) -> PyTree:
+        """As the rule says."""
         return self.rule.shared(carry)
 
     @property
     def counts(self) -> Mapping[str, int | None]:
+        """As the rule says."""
         return self.rule.counts
 
 
 class InputDropout(eqx.Module):
-    """Each value of a layer is missing (zero) with some probability; the rest are scaled so that the mean stays.
+    """Input dropout: each value of a layer is missing (zero) with some probability; the rest are scaled so that the mean stays.
 
     A regulariser that knows nothing of images (Srivastava et al. 2014, "Dropout", at the inputs only), made for `Augmented`.
 
     Args:
-        fraction: the probability.
+        fraction: the probability, at most 0.99.
         layer: the layer whose data are changed.
+
+    Raises:
+        ValueError: if the fraction is out of its range; when it is called, if the layer has no data.
 
     >>> InputDropout(0.5)(jax.random.key(0), {"input": jnp.ones((1, 6))})["input"]
     Array([[0., 0., 2., 2., 0., 2.]], dtype=float32)

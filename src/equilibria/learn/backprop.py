@@ -29,7 +29,13 @@ from equilibria.model.world import Clamp, Cost, squared_error
 
 
 class Costate(NamedTuple):
-    """Where the costate came to rest: the gradient it gives, how far it still moved, and after how many steps."""
+    """Where the costate came to rest.
+
+    Attributes:
+        gradient: of the cost, in the shape of the parameters.
+        residual: how far the costate still moved in its last step.
+        steps: after how many steps.
+    """
 
     gradient: PyTree
     residual: Array
@@ -48,6 +54,8 @@ def costate(
 
     At rest a step S leaves the state where it is. The costate relaxes in the linearised system,
     $u \leftarrow \partial C/\partial s + (\partial S/\partial s)^T u$, and the gradient is $(\partial S/\partial\theta)^T u$.
+    For a gradient step $S = s - \epsilon\, \partial F/\partial s$ its rest is $u = -\lambda^*/\epsilon$, with $\lambda^*$ the
+    costate of Scellier and Bengio, equation (62).
 
     Args:
         step: S, a function of parameters and state.
@@ -93,9 +101,11 @@ class Backprop(NetworkRule):
         """The prediction of the target layer, the gradient of its mean cost, and numbers worth watching."""
 
     def begin(self, parameters: Network, data: State, batch_size: int, key: Array) -> dict[str, Any]:
+        """Nothing: these rules carry nothing from step to step."""
         return {}
 
     def step(self, parameters: Network, batch: State, *, carry: Any = None, index: Any = None, key: Any) -> Step:
+        """The gradient of the mean cost of the target layer, and how large cost and error are."""
         target = target_layer(parameters, batch)
         prediction, gradient, seen = self.gradient(parameters, batch, target)
         report = errors(self.cost, prediction, batch[target])
@@ -119,6 +129,7 @@ class _Recurrent(Backprop):
     steps: int = eqx.field(static=True)
 
     def gradient(self, network: Network, data: State, target: str) -> tuple[Array, Network, dict[str, Array]]:
+        """By the costate at the free fixed point."""
         system, start = _held(network, data, target)
         rest = relax(self.how, system, start, None)
         free = {name: rest.state[name] for name in system.free}
@@ -140,6 +151,8 @@ class _Unrolled(Backprop):
     steps: int = eqx.field(static=True)
 
     def gradient(self, network: Network, data: State, target: str) -> tuple[Array, Network, dict[str, Array]]:
+        """Through every step from rest."""
+
         def predicted(network: Network) -> Array:
             system, start = _held(network, data, target)
             first = {name: start[name] for name in system.free}
@@ -152,6 +165,7 @@ class _Unrolled(Backprop):
 
 class _Feedforward(Backprop):
     def gradient(self, network: Network, data: State, target: str) -> tuple[Array, Network, dict[str, Array]]:
+        """Through one pass from the inputs up."""
         shown = {name: values for name, values in data.items() if name != target}
         prediction, gradient = _differentiated(
             lambda network: feedforward(network, shown)[target], self.cost, network, data[target]
@@ -172,6 +186,13 @@ def _differentiated(
 
 def feedforward(network: Network, shown: Mapping[str, Array]) -> State:
     """One pass from the `shown` layers up: each other layer answers, once, to the layers before it.
+
+    Args:
+        network: its layers in the order of the pass.
+        shown: the states of the first layers.
+
+    Returns:
+        The state of every layer.
 
     >>> import equilibria as eq
     >>> feedforward(eq.layered((4, 3, 2), key=0), {"input": jnp.ones((5, 4))})["output"].shape
@@ -194,8 +215,19 @@ def recurrent_backprop(*, free: Equilibrator | None = None, steps: int = 20, cos
     r"""Recurrent back-propagation (Almeida 1987, Pineda 1987): the exact gradient at the free fixed point.
 
     At rest a sweep S leaves the state where it is. The costate relaxes in the linearised network,
-    $u \leftarrow \partial C/\partial s + (\partial S/\partial s)^T u$, for `steps` sweeps backwards, and the gradient is
-    $(\partial S/\partial\theta)^T u$. `free` says how the free phase comes to rest (20 sweeps of block descent).
+    $u \leftarrow \partial C/\partial s + (\partial S/\partial s)^T u$, and the gradient is
+    $(\partial S/\partial\theta)^T u$ (Scellier and Bengio, section 4.2 and Appendix A).
+
+    Args:
+        free: how the free phase comes to rest; 20 sweeps of block descent by default.
+        steps: how many sweeps backwards.
+        cost: of the output: `squared_error` or any other.
+
+    Returns:
+        The rule, for `train`.
+
+    Raises:
+        ValueError: if `steps` is no count.
 
     >>> import equilibria as eq
     >>> found = recurrent_backprop().step(eq.layered((4, 3, 2), key=0), {"input": jnp.ones((5, 4)), "output": jnp.ones((5, 2))},
@@ -207,9 +239,18 @@ def recurrent_backprop(*, free: Equilibrator | None = None, steps: int = 20, cos
 
 
 def unrolled_backprop(steps: int = 20, *, how: Equilibrator | None = None, cost: Cost = squared_error) -> Rule:
-    """Back-propagation through `steps` steps of the relaxation from rest: the exact gradient of where they end.
+    """Back-propagation through every step of the relaxation from rest: the exact gradient of where they end.
 
-    `how` is an equilibrator of which the step is taken (block descent); its own number of steps is not looked at.
+    Args:
+        steps: how many steps.
+        how: an equilibrator of which the step is taken, block descent by default; its own number of steps is not looked at.
+        cost: of the output: `squared_error` or any other.
+
+    Returns:
+        The rule, for `train`.
+
+    Raises:
+        ValueError: if `steps` is no count.
 
     >>> unrolled_backprop(10).steps
     10
@@ -219,6 +260,12 @@ def unrolled_backprop(steps: int = 20, *, how: Equilibrator | None = None, cost:
 
 def feedforward_backprop(*, cost: Cost = squared_error) -> Rule:
     """Ordinary back-propagation in the same network without feedback, each layer answering to those before it.
+
+    Args:
+        cost: of the output: `squared_error` or any other.
+
+    Returns:
+        The rule, for `train`.
 
     >>> feedforward_backprop().cost.__name__
     'squared_error'

@@ -95,18 +95,26 @@ class NetworkRule(Rule):
     """A rule whose parameters are a network: its data are by layer, and its units' own parameters are not learned."""
 
     def prepared(self, parameters: Network, data: Any, probabilities: bool = False) -> State:
+        """Checked data by layer, as arrays."""
         given = by_layer(parameters, data, probabilities=probabilities)
         return {name: jnp.asarray(values) for name, values in given.items()}
 
     def learned(self, parameters: Network) -> Network:
+        """Biases and couplings."""
         return trainable(parameters)
 
     def broken(self, parameters: Network) -> str | None:
+        """Why the network has no law, or None: Gaussian units coupled too strongly."""
         return unbounded(parameters)
 
 
 class Recipe(NetworkRule):
-    """A learning rule: the contrast of a plus and a minus phase.
+    r"""A learning rule: the contrast of a plus and a minus phase.
+
+    $$ \Delta\theta \propto -\frac{1}{\xi}\left( \left\langle \frac{\partial E}{\partial\theta} \right\rangle_{\text{plus}}
+       - \left\langle \frac{\partial E}{\partial\theta} \right\rangle_{\text{minus}} \right) $$
+
+    Scellier and Bengio, equation (11); Decelle 2017, equation (4), where nothing is nudged and $\xi = 1$.
 
     Args:
         plus: the phase whose averages are raised.
@@ -119,6 +127,14 @@ class Recipe(NetworkRule):
         l2: adds the penalty l2 W^2 / 2.
         precision: the type in which particles are kept.
         watch_changes: puts the relative change of each coupling in a step, |dW| / |W|, into the history.
+
+    Raises:
+        ValueError: if there is neither a minus nor a base phase, or a number is out of its range.
+
+    >>> import equilibria as eq
+    >>> by_hand = Recipe(Phase(eq.Sweeps(1), hold="all"), Phase(eq.Sweeps(10), start="chains"), chains=50)
+    >>> [phase.start for phase in by_hand.phases], [phase.start for phase in eq.pcd(10, chains=50).phases]
+    (['data', 'chains'], ['data', 'chains'])
     """
 
     plus: Phase
@@ -163,6 +179,7 @@ class Recipe(NetworkRule):
 
     @property
     def counts(self) -> Mapping[str, int | None]:
+        """The persistent chains, where there are any."""
         return {"chains": self.chains}
 
     def begin(self, parameters: Network, data: State, batch_size: int, key: Array) -> dict[str, Any]:
@@ -189,9 +206,11 @@ class Recipe(NetworkRule):
         return {name: jax.tree.map(lambda leaf: name == "chains", part) for name, part in carry.items()}  # noqa: B023
 
     def watched(self, parameters: Network, updates: Network) -> dict[str, Array]:
+        """The relative change of each coupling, where it was asked for."""
         return {"change": relative_changes(parameters, updates)} if self.watch_changes else {}
 
     def step(self, parameters: Network, batch: State, *, carry: Any = None, index: Any = None, key: Array) -> Step:
+        """The contrast on a batch."""
         return contrast(parameters, self, batch, carry=carry, index=index, key=key)
 
 
@@ -360,8 +379,15 @@ def about_means(gradient: Network, means: Network) -> Network:
        \Delta b_a = \langle s_a \rangle_{\text{plus}} - \langle s_a \rangle_{\text{minus}} - \Delta W \mu_b $$
 
     (Cho, Raiko and Ilin 2013; Montavon and Müller 2012.) It is linear in the plain `gradient`, points downhill as well,
-    and does not change when the two values of a neuron exchange their names; `means` holds the means as its biases.
-    Couplings that do not say how (`Coupling.about`) keep their gradient.
+    and does not change when the two values of a neuron exchange their names. Couplings that do not say how
+    (`Coupling.about`) keep their gradient.
+
+    Args:
+        gradient: the plain gradient, in the shape of a network.
+        means: holds the means as its biases.
+
+    Returns:
+        The gradient about the means.
 
     >>> import equilibria as eq
     >>> gradient = eq.rbm(2, 1, key=0)

@@ -19,13 +19,22 @@ from equilibria.model.network import Network
 
 
 def scale_by_coupling(factors: Sequence[float]) -> optax.GradientTransformation:
-    """Multiply the change of each coupling by its own factor, and that of a layer's bias by that of the coupling into it.
+    r"""Multiply the change of each coupling by its own factor, and that of a layer's bias by that of the coupling into it.
 
-    `factors` has one number for each coupling, in the network's order. Chain it with any optimiser:
+    Scellier and Bengio's $\alpha_k$ (Table 2) are such factors. Chain it with any optimiser, as in the example.
+
+    Args:
+        factors: one number for each coupling, in the network's order.
+
+    Returns:
+        The optax transformation.
+
+    Raises:
+        ValueError: if a factor is below zero; in the first update, if there is another number of couplings.
 
     >>> import equilibria as eq
     >>> rates = optax.chain(optax.sgd(1.0), scale_by_coupling([0.1, 0.05]))
-    >>> data = np.eye(4), np.eye(4)[:, :2]
+    >>> data = jnp.eye(4), jnp.eye(4)[:, :2]
     >>> run = eq.train(eq.layered((4, 3, 2), key=0), data, eq.equilibrium_propagation(), epochs=1, optimiser=rates, key=1)
     >>> run.history.sizes["step"]
     1
@@ -39,7 +48,12 @@ def scale_by_coupling(factors: Sequence[float]) -> optax.GradientTransformation:
 
 
 class TrustRatio(NamedTuple):
-    """What `trust_ratio` keeps: how often it was called, and a running mean of the norm of each coupling's gradient."""
+    """What `trust_ratio` keeps.
+
+    Attributes:
+        calls: how often it was called.
+        norms: a running mean of the norm of each coupling's gradient.
+    """
 
     calls: Array
     norms: Array
@@ -50,9 +64,20 @@ def trust_ratio(change: float = 1e-3, *, decay: float = 0.99) -> optax.GradientT
 
     $$ \Delta W_k = - \text{change} \cdot \|W_k\| \, g_k / \overline{\|g_k\|} $$
 
-    with the mean taken over about 1 / (1 - `decay`) steps: the automatic choice of the rates that the paper makes by hand.
-    A layer's bias learns at the rate of the coupling into it. As learning ends, the gradient gets smaller and this does not:
-    let `change` fall with an optax schedule, `optax.chain(trust_ratio(1.0), optax.scale_by_schedule(schedule))`.
+    This is the automatic choice of the rates that Scellier and Bengio make by hand (section 5.2: $\|\Delta W_k\| / \|W_k\|$
+    about the same for all k). A layer's bias learns at the rate of the coupling into it. As learning ends, the gradient gets
+    smaller and this does not: let `change` fall with an optax schedule,
+    `optax.chain(trust_ratio(1.0), optax.scale_by_schedule(schedule))`.
+
+    Args:
+        change: the fraction.
+        decay: the mean of the gradient's norm is taken over about 1 / (1 - `decay`) steps.
+
+    Returns:
+        The optax transformation.
+
+    Raises:
+        ValueError: if a number is out of its range.
 
     >>> import equilibria as eq
     >>> net, transform = eq.layered((4, 3, 2), key=0), trust_ratio(1e-3)
@@ -77,7 +102,7 @@ def trust_ratio(change: float = 1e-3, *, decay: float = 0.99) -> optax.GradientT
 
 
 def by_coupling(tree: Network, factors: Sequence[float] | Array) -> Network:
-    """A tree in the shape of a network, each coupling and the bias it drives multiplied by its factor."""
+    """A tree in the shape of a network, each coupling and the bias that goes with it multiplied by its factor."""
     if len(factors) != len(tree.couplings):
         check.refuse("factors", f"{len(factors)} numbers", f"one for each of the {len(tree.couplings)} couplings")
     couplings = [

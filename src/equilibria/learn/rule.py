@@ -26,6 +26,11 @@ class Step(eqx.Module):
         gradient: what an optimiser descends, in the shape of the parameters.
         carry: what the rule keeps for the next step: chains, particles, messages.
         report: numbers for the history, by name.
+
+    >>> import equilibria as eq
+    >>> found = eq.cd(1).step(eq.rbm(3, 2, key=0), {"visible": jnp.ones((4, 3))}, key=jax.random.key(1))
+    >>> sorted(found.report), found.gradient.layers[1].bias.shape
+    (['contrast'], (2,))
     """
 
     gradient: PyTree
@@ -36,8 +41,12 @@ class Step(eqx.Module):
 class Rule(eqx.Module):
     """What the loop needs of a learning rule.
 
-    A new rule gives `begin` and `step`. `peeks` says that a report is about the parameters before the step and belongs
-    into the history as that (a bound at step 0, 1, ...); other reports are averaged since the last record.
+    A new rule gives `begin` and `step`; all else has a default. It then has batches, any optimiser, history, checkpoints,
+    devices, several runs side by side and ways to stop, from `train`.
+
+    Attributes:
+        peeks: whether a report is about the parameters before the step and belongs into the history as that (a bound at
+            step 0, 1, ...); other reports are averaged since the last record.
 
     >>> class Decay(Rule):
     ...     def begin(self, parameters, data, batch_size, key):

@@ -22,16 +22,33 @@ REQUEUE = 75  # the exit code of a command that was told to stop and can go on: 
 
 
 class StopRun(Exception):
-    """Raised by a callback to end a run; the message is the reason.
+    """Raised by a callback to end a run; the message is the reason, which `Run.stopped` then holds.
 
+    >>> import equilibria as eq
     >>> def enough(step, parameters, row):
-    ...     if row["contrast"] < 0.01:
-    ...         raise StopRun("the contrast is small enough")
+    ...     if step >= 2:
+    ...         raise StopRun("two steps are enough")
+    >>> eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.cd(1), steps=9, callbacks=[enough], key=1).stopped
+    'two steps are enough'
     """
 
 
 class Callback:
-    """What a run calls. A plain function of (step, parameters, row) is one that is called at every record."""
+    """What a run calls. A plain function of (step, parameters, row) is one that is called at every record.
+
+    A subclass gives the methods it needs; each does nothing by default, and may raise `StopRun`.
+
+    >>> class Heard(Callback):
+    ...     def begin(self):
+    ...         self.steps = []
+    ...     def record(self, step, parameters, row):
+    ...         self.steps.append(step)
+    >>> import equilibria as eq
+    >>> heard = Heard()
+    >>> run = eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.cd(1), steps=4, callbacks=[heard], record=[1, 4], key=1)
+    >>> heard.steps
+    [1, 4]
+    """
 
     def begin(self) -> None:
         """Called when the run begins."""
@@ -55,7 +72,17 @@ class _Function(Callback):
 
 
 def as_callback(given: Callback | Callable[[int, Any, Row], None]) -> Callback:
-    """A callback object for a function, or the object itself."""
+    """A callback object for a function, or the object itself.
+
+    Args:
+        given: a `Callback`, or a function of (step, parameters, row).
+
+    Returns:
+        The callback.
+
+    Raises:
+        ValueError: if it is neither.
+    """
     if isinstance(given, Callback):
         return given
     if not callable(given):
@@ -77,6 +104,9 @@ class Patience(Callback):
         best_value: that value.
         best_step: the step at which they were.
 
+    Raises:
+        ValueError: if a number is out of its range; at the first record, if the history has no such column.
+
     >>> import equilibria as eq
     >>> stop = Patience("score", 2)
     >>> data, score = np.eye(4), lambda network: {"score": 0.0}
@@ -91,10 +121,12 @@ class Patience(Callback):
         self.begin()
 
     def begin(self) -> None:
+        """Forget the best of an earlier run."""
         self.best: Any = None
         self.best_value, self.best_step, self._since = -np.inf if self.largest else np.inf, 0, 0
 
     def record(self, step: int, parameters: Any, row: Row) -> None:
+        """Compare with the best so far, and stop when patience is over."""
         value = float(np.mean(row[check.choice("metric", self.metric, row)]))
         gain = value - self.best_value if self.largest else self.best_value - value
         if self.best is None or gain > self.least:
@@ -108,8 +140,16 @@ class Patience(Callback):
 class TimeLimit(Callback):
     """Ends a run after so many seconds, at the end of the chunk under way.
 
-    >>> TimeLimit(3600).seconds
-    3600
+    Args:
+        seconds: how many, from the beginning of the run.
+
+    Raises:
+        ValueError: if the number is not above zero.
+
+    >>> import equilibria as eq
+    >>> run = eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.cd(1), steps=9, callbacks=[TimeLimit(1e-9)], key=1)
+    >>> run.stopped
+    'the time limit of 1e-09 s is reached'
     """
 
     def __init__(self, seconds: float):
@@ -117,9 +157,11 @@ class TimeLimit(Callback):
         self._until = np.inf
 
     def begin(self) -> None:
+        """Start the clock."""
         self._until = time.monotonic() + self.seconds
 
     def chunk(self, step: int) -> None:
+        """Stop once the time is over."""
         if time.monotonic() >= self._until:
             raise StopRun(f"the time limit of {self.seconds:g} s is reached")
 
@@ -130,6 +172,18 @@ class OnSignal(Callback):
     The chunk under way ends, the checkpoint is written, and the run returns with `stopped` set. The command line then exits
     with code 75, on which a queue can start the same command again with `--resume`. Handlers are those of the main thread,
     and what they were before comes back when the run ends.
+
+    Args:
+        *signals: which signals, SIGTERM and SIGUSR1 by default.
+
+    Attributes:
+        received: the signal that came, None if none did.
+
+    >>> import os, equilibria as eq
+    >>> stop = OnSignal(signal.SIGTERM)
+    >>> ask = lambda step, parameters, row: os.kill(os.getpid(), signal.SIGTERM)
+    >>> eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.cd(1), steps=9, callbacks=[ask, stop], record=[1], key=1).stopped
+    'the system asked for it (SIGTERM)'
     """
 
     def __init__(self, *signals: signal.Signals):
@@ -142,14 +196,17 @@ class OnSignal(Callback):
         self.received = signal.Signals(number)
 
     def begin(self) -> None:
+        """Take the signals over."""
         self.received = None
         self._before = {number: signal.signal(number, self._note) for number in self.signals}
 
     def chunk(self, step: int) -> None:
+        """Stop once a signal has come."""
         if self.received is not None:
             raise StopRun(f"the system asked for it ({self.received.name})")
 
     def end(self) -> None:
+        """Give the signals back."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
