@@ -37,7 +37,14 @@ Metrics = Callable[[Any], Mapping[str, ArrayLike]]
 
 
 class Diverged(ArithmeticError):
-    """Training left the finite numbers; the last checkpoint is from before that."""
+    """Training left the finite numbers, or the parameters no longer make a system; the last checkpoint is from before that.
+
+    >>> import equilibria as eq
+    >>> machine = eq.rbm(visible=eq.Gaussian(), hidden=eq.Gaussian(), weights=[[0.5]])
+    >>> train(machine, np.full((2, 1), 9.0), eq.cd(1), steps=4, learning_rate=1.0, key=1)
+    Traceback (most recent call last):
+    equilibria.learn.loop.Diverged: training diverged between steps ...: not normalisable: ...
+    """
 
 
 class Run(NamedTuple):
@@ -48,6 +55,11 @@ class Run(NamedTuple):
         history: the records, an `xarray.Dataset`.
         carry: what the rule carried last, chains or particles; `train(carry=...)` goes on from it.
         stopped: why a callback ended the run, None if it went to its end.
+
+    >>> import equilibria as eq
+    >>> run = train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), steps=2, key=1)
+    >>> run.history["step"].values, sorted(run.carry), run.stopped
+    (array([1, 2]), ['carried', 'chains'], None)
     """
 
     parameters: Any

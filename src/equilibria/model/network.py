@@ -28,6 +28,14 @@ State: TypeAlias = dict[str, Array]
 class Layer(eqx.Module):
     """Neurons of one kind with a bias each.
 
+    Args:
+        name: what the network calls it.
+        unit: the kind of the neurons.
+        bias: one number for each neuron, the field on it when nothing else pulls; it sets the layer's size.
+
+    Raises:
+        ValueError: if the biases are not finite or there is no axis of neurons.
+
     >>> from equilibria.model.units import Spin
     >>> Layer("visible", Spin(), [0.0, 0.0, 0.0]).size
     3
@@ -51,7 +59,20 @@ class Layer(eqx.Module):
 
 
 class Network(eqx.Module):
-    """Layers and the couplings between them.
+    r"""Layers and the couplings between them: what has an energy.
+
+    $$ E(s) = \sum_{\text{layers}} \sum_i \left[u(s_i) - b_i s_i\right] - \sum_{\text{pairs}} s_a^T W_{ab}\, s_b
+              - \tfrac12 \sum_{\text{lateral}} s_a^T J_a\, s_a $$
+
+    Decelle 2017, equation (1), with spins; Scellier and Bengio, equation (34), with clipped neurons; Agliari 2024, "The
+    statistical mechanics setting", with one layer.
+
+    Args:
+        layers: `Layer` objects with different names.
+        couplings: `Dense`, `Factored` or one's own, between layers of these names.
+
+    Raises:
+        ValueError: if two layers share a name, or a coupling does not fit its layers.
 
     >>> from equilibria.model.couplings import Dense
     >>> from equilibria.model.units import Spin
@@ -171,7 +192,16 @@ def by_layer(
 ) -> dict[str, ArrayLike]:
     """Checked data by layer: an array alone is the first layer's, a pair the first and the last one's.
 
-    Each is (examples, size), as many examples for each layer; with `probabilities` values may lie between a unit's levels.
+    Args:
+        network: what the data are for.
+        data: one array, a pair, or a dict by layer; each is (examples, size), as many examples for each layer.
+        probabilities: lets values lie between a unit's levels.
+
+    Returns:
+        The same arrays by layer.
+
+    Raises:
+        ValueError: if there are no data, or they do not fit the network.
     """
     if isinstance(data, tuple):
         if len(data) != 2:
