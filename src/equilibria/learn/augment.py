@@ -107,6 +107,7 @@ class InputDropout(eqx.Module):
         self.layer = layer
 
     def __call__(self, key: Array, batch: State) -> State:
+        """The batch with some of the layer's values missing, and the rest scaled."""
         if self.layer not in batch:
             check.refuse("layer", self.layer, f"a layer that has data: {', '.join(batch)}")
         kept = jax.random.bernoulli(key, 1 - self.fraction, batch[self.layer].shape)

@@ -18,6 +18,8 @@ from equilibria.model.world import Cost, squared_error
 def cd(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """Contrastive divergence: the free phase starts at the data.
 
+    As all recipes of the likelihood it estimates the second average of Decelle 2017, equation (4).
+
     Args:
         steps: sweeps of the free phase.
         centered_gradient: takes the couplings' gradient about the means of both ends.
@@ -26,6 +28,9 @@ def cd(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float
 
     Returns:
         The recipe, for `train`.
+
+    Raises:
+        ValueError: if a number is out of its range.
 
     >>> cd(steps=1).minus.start
     'data'
@@ -48,6 +53,9 @@ def pcd(
     Returns:
         The recipe, for `train`.
 
+    Raises:
+        ValueError: if a number is out of its range.
+
     >>> pcd(steps=10).minus.start
     'chains'
     """
@@ -65,6 +73,9 @@ def rdm(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: floa
 
     Returns:
         The recipe, for `train`.
+
+    Raises:
+        ValueError: if a number is out of its range.
 
     >>> rdm(steps=10).minus.start
     'random'
@@ -98,6 +109,9 @@ def tempered(
     Returns:
         The recipe, for `train`.
 
+    Raises:
+        ValueError: if a number is out of its range.
+
     >>> tempered(steps=1, rungs=5).minus.how.rungs
     5
     """
@@ -119,6 +133,9 @@ def mean_field(
 
     Returns:
         The recipe, for `train`.
+
+    Raises:
+        ValueError: if a number is out of its range.
 
     >>> mean_field().minus.how.order
     1
@@ -148,6 +165,9 @@ def tap(
     Returns:
         The recipe, for `train`.
 
+    Raises:
+        ValueError: if the order is not 2 or 3, or a number is out of its range.
+
     >>> tap(order=3).minus.how.order
     3
     """
@@ -164,6 +184,9 @@ def exact(*, centered_gradient: bool = False, l1: float = 0.0, l2: float = 0.0) 
 
     Returns:
         The recipe, for `train`.
+
+    Raises:
+        ValueError: if a number is out of its range.
 
     >>> exact().plus.hold
     'all'
@@ -245,6 +268,9 @@ def equilibrium_propagation(
     Returns:
         The recipe, for `train`.
 
+    Raises:
+        ValueError: if the nudge is zero or not finite, or there is no such precision of particles.
+
     >>> equilibrium_propagation(nudge=0.5).minus.nudge
     Array(-0.5, dtype=float32)
     """
@@ -274,6 +300,9 @@ def contrastive_hebbian(
 
     Returns:
         The recipe, for `train`.
+
+    Raises:
+        ValueError: if there is no such precision of particles.
 
     >>> contrastive_hebbian().plus.hold
     'all'

@@ -1,4 +1,6 @@
-r"""The bound that binary synapses climb: the distribution of $\pm 1$ weights of a restricted Boltzmann machine, given data (Huang 2019).
+r"""The bound that binary synapses climb (Huang 2019).
+
+What is learned is the distribution of the $\pm 1$ weights of a restricted Boltzmann machine, given data.
 
 The machine is $P(\sigma \mid \xi) = \frac1Z e^{b\sigma} \prod_\mu 2\cosh(\beta X_\mu)$ with
 $X_\mu = \xi^\mu \cdot \sigma/\sqrt N$ (1), and the posterior of its weights is approximated by independent ones of mean

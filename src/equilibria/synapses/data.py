@@ -17,10 +17,20 @@ _ROWS = 64
 
 
 def stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, Array, Array]:
-    """Whether there are several data sets; the data sets (sets, M, N); and which of their examples are real.
+    """Data sets side by side, filled up to one size.
 
-    Data sets are filled up to the size of the largest and, with `fill`, to a multiple of 64: sizes that are alike share one
+    They are filled up to the size of the largest and, with `fill`, to a multiple of 64: sizes that are alike share one
     compiled step.
+
+    Args:
+        data: one (M, N), or several of them.
+        fill: whether to fill up to a multiple of 64.
+
+    Returns:
+        Whether there are several data sets; the data sets (sets, M, N); and which of their examples are real.
+
+    Raises:
+        ValueError: if the data have other values than -1 and +1, or the sets different numbers of neurons.
     """
     given: Any = data
     several = np.ndim(given[0]) == 2 if isinstance(given, (list, tuple)) and given else np.ndim(given) == 3

@@ -20,10 +20,18 @@ _LN2 = float(np.log(2))
 class Synapses(eqx.Module):
     r"""Independent binary weights between N visible and P hidden spins.
 
-    $q_\lambda(\xi) = \prod_{i\mu} (1 + \lambda_{i\mu} \xi_i^\mu)/2$ is their law, of mean $\lambda$.
+    $$ q_\lambda(\xi) = \prod_{i\mu} \frac{1 + \lambda_{i\mu} \xi_i^\mu}{2} $$
 
-    They are held by their natural parameter, `natural` = $\tanh^{-1} \lambda$ (N, P), so that $|\lambda| < 1$ without
-    clipping. `bias` (N,) is a field on the visible spins, in units of the temperature; `temperature` is $1/\beta$.
+    is their law, of mean $\lambda$ (Huang 2019, section III). They are held by their natural parameter $\tanh^{-1} \lambda$, so
+    that $|\lambda| < 1$ without clipping.
+
+    Args:
+        natural: the natural parameters, (N, P).
+        bias: a field on each visible spin, (N,), in units of the temperature; zeros by default.
+        temperature: $1/\beta$.
+
+    Raises:
+        ValueError: if the shapes do not fit, or the temperature is not above zero.
 
     >>> synapses = Synapses(jnp.array([[0.5], [-2.0]]))
     >>> synapses.decoded.ravel().tolist(), (100 * synapses.mean).astype(int).ravel().tolist()
@@ -62,12 +70,12 @@ class Synapses(eqx.Module):
 
     @property
     def scale(self) -> Array:
-        """What a weight of one contributes to a field: beta / sqrt(N)."""
+        """What a weight of one contributes to a field, beta / sqrt(N)."""
         return 1 / (self.temperature * np.sqrt(self.natural.shape[-2]))
 
     @property
     def width(self) -> Array:
-        """beta Xi_mu of equation (8b): the width of each hidden field that the uncertainty of the weights makes, (P,)."""
+        """The width beta Xi_mu (8b) of each hidden field that the uncertainty of the weights makes, (P,)."""
         return self.scale * jnp.sqrt(jnp.sum(self.variance, axis=-2))
 
     def sample(self, *, key: Array | int) -> Array:
@@ -79,7 +87,7 @@ class Synapses(eqx.Module):
         return Spin().sample(as_key(key), self.natural)
 
     def network(self, weights: ArrayLike | None = None) -> Network:
-        r"""The machine with these +-1 `weights` (the decoded ones by default), an ordinary network at temperature 1.
+        """The machine with these +-1 `weights` (the decoded ones by default), an ordinary network at temperature 1.
 
         >>> Synapses(jnp.ones((4, 2))).network().couplings[0].weights[0]
         Array([0.5, 0.5], dtype=float32)
@@ -87,7 +95,7 @@ class Synapses(eqx.Module):
         return _spins(self.scale * (self.decoded if weights is None else jnp.asarray(weights)), self.bias)
 
     def equivalent(self, fields: Array) -> Network:
-        """The equivalent machine for standard normal `fields` z, (..., P)."""
+        """The equivalent machine of (9) for standard normal `fields` z, (..., P)."""
         return _spins(self.scale * self.mean, self.bias, self.width * fields)
 
 
@@ -96,15 +104,23 @@ def _spins(weights: ArrayLike, bias: ArrayLike, hidden_bias: ArrayLike | None = 
 
 
 def compensated(synapses: Synapses, data: ArrayLike, weights: ArrayLike | None = None) -> Network:
-    r"""The machine with +-1 `weights` (the decoded ones by default), its biases shifted so that mean fields are kept.
+    r"""The machine with +-1 weights, its biases shifted so that mean fields are kept.
 
     A weight of which nothing is known has mean 0, but is decoded as -1 or +1. Where a pixel hardly varies, as at the edge
     of images, this adds up to a field of random sign on each hidden neuron; the biases
     $c = \frac{\beta}{\sqrt N} (\lambda - \xi)^T \bar\sigma$ and $b + \frac{\beta}{\sqrt N} (\lambda - \xi)\, \bar h$
-    take it back, with the averages over `data` (M, N).
+    take it back.
 
     The shift should stay small. Weights drawn with `Synapses.sample` spread the signs of what is not known, where the
     mode may line them up: on MNIST draws explain unseen images as well as the mean weights do, and the mode does not.
+
+    Args:
+        synapses: the law of the weights.
+        data: what the averages are taken over, (M, N).
+        weights: the decoded ones by default.
+
+    Returns:
+        The network, at temperature 1.
 
     >>> compensated(Synapses(jnp.zeros((4, 2))), jnp.ones((3, 4))).layers[1].bias
     Array([-2., -2.], dtype=float32)
@@ -117,9 +133,16 @@ def compensated(synapses: Synapses, data: ArrayLike, weights: ArrayLike | None =
 
 
 def divergence(synapses: Synapses, prior: ArrayLike = 0.0) -> Array:
-    r"""KL of q_lambda from a prior of natural parameter `prior` (its mean is m = tanh of it), equation (7).
+    r"""The Kullback-Leibler divergence of $q_\lambda$ from its prior, equation (7).
 
     It is N P ln 2 when every weight is certain and the prior is even.
+
+    Args:
+        synapses: the law of the weights.
+        prior: natural parameter of the prior, whose mean m is its tanh; one, or one for each weight.
+
+    Returns:
+        One number.
 
     >>> divergence(Synapses(jnp.full((3, 2), 20.0)))
     Array(4.158883, dtype=float32)

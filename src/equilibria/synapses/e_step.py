@@ -23,7 +23,12 @@ from equilibria.synapses.distribution import Synapses
 
 
 class Fields(NamedTuple):
-    """Points of a Gaussian average: z (F, P) with weights (F,) that add up to one."""
+    """Points of a Gaussian average.
+
+    Attributes:
+        values: z, (F, P).
+        weights: (F,), which add up to one.
+    """
 
     values: Array
     weights: Array

@@ -53,9 +53,16 @@ _MOMENTUM = optax.inject_hyperparams(optax.sgd, static_args="momentum")(learning
 
 
 class SynapseRun(NamedTuple):
-    """What learning leaves: the synapses (with a leading axis for several data sets) and the history.
+    """What learning leaves.
 
-    `stopped` says why a callback ended the run, None if it went to its end.
+    Attributes:
+        synapses: the law that was learned, with a leading axis for several data sets.
+        history: the records, an `xarray.Dataset`.
+        stopped: why a callback ended the run, None if it went to its end.
+
+    >>> run = learn_synapses(np.sign(np.random.default_rng(0).standard_normal((40, 10))), 2, steps=20, key=0)
+    >>> run.synapses.mean.shape, bool(run.history["bound"][-1] > run.history["bound"][0]), run.stopped
+    ((10, 2), True, None)
     """
 
     synapses: Synapses

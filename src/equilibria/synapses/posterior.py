@@ -30,7 +30,17 @@ _ln2cosh = Spin().cumulant
 
 
 class SynapsePosterior(NamedTuple):
-    """Averages over a chain: the `mean` of each weight, (N, P), and the fraction of steps that were `accepted`."""
+    """Averages over a chain that samples the posterior; with a leading axis for several data sets.
+
+    Attributes:
+        mean: of each weight, (N, P).
+        accepted: the fraction of steps that were accepted.
+
+    >>> data = np.sign(np.random.default_rng(0).standard_normal((4, 5)))
+    >>> found = sample_synapses(data, 2, sweeps=8, key=0)
+    >>> found.mean.shape, bool(0 < found.accepted <= 1)
+    ((5, 2), True)
+    """
 
     mean: Array
     accepted: Array
@@ -46,14 +56,30 @@ def sample_synapses(
     show_progress: bool | None = None,
     key: Array | int,
 ) -> SynapsePosterior:
-    """Metropolis sampling of the binary weights of a machine with `hidden_size` hidden spins, given `data` (M, N) of -1 and +1.
+    r"""Metropolis sampling of the binary weights of a machine, given data: the posterior itself.
 
-    Parameters: `data` may hold several sets of the same size, (sets, M, N), which are sampled side by side; a sweep proposes
-    to turn over every weight once, and the first quarter of the `sweeps` is left out; `prior` is the mean of each weight
-    before data; a progress bar is shown on a terminal, or as `show_progress` says.
+    $$ P(\xi \mid \sigma^1 \dots \sigma^M) \propto e^{\theta^0 \cdot \xi - M \ln Z(\xi)} \prod_{a\mu} 2\cosh(\beta X^a_\mu) $$
+
+    (Huang 2019, equation 3, with a prior of natural parameter $\theta^0$). A sweep proposes to turn over every weight once, and
+    the first quarter of the sweeps is left out.
 
     With an even prior the hidden neurons are alike and each has its mirror image: the means are those of the copy that the
     chain has settled in. Little data, or a long chain, lets it wander between copies, and the means fall to zero.
+
+    Args:
+        data: (M, N) of -1 and +1, or several sets of the same size, (sets, M, N), which are sampled side by side.
+        hidden_size: the number P of hidden spins, at most 12.
+        sweeps: how many.
+        temperature: $1/\beta$.
+        prior: the mean of each weight before data, one or (N, P).
+        show_progress: a progress bar; by default on a terminal only.
+        key: a random key or a seed.
+
+    Returns:
+        The mean of each weight, and how many steps were accepted.
+
+    Raises:
+        ValueError: if there are too many hidden spins, data have other values, or a number is out of its range.
 
     >>> data = np.sign(np.random.default_rng(0).standard_normal((4, 5)))
     >>> sample_synapses(data, 2, sweeps=8, key=0).mean.shape

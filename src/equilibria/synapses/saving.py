@@ -62,7 +62,14 @@ def load_synapses(path: str | Path) -> Network:
         The network.
 
     Raises:
-        CheckpointError: if the file is damaged, cut short or no such file.
+        ValueError: if there is no such file.
+        CheckpointError: if the file is damaged, cut short or holds no binary synapses.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "machine.safetensors"
+    >>> size = save_synapses(path, Synapses(jnp.ones((4, 2))))
+    >>> load_synapses(path).couplings[0].weights[0]
+    Array([0.5, 0.5], dtype=float32)
     """
     if not Path(path).is_file():
         check.refuse("path", repr(str(path)), "a file that save_synapses wrote")
