@@ -82,7 +82,9 @@ def load_dataset(path: str | Path) -> xr.Dataset:
         raise CheckpointError(f"{path}: damaged, its content does not match its SHA-256 digest")
     try:
         return xr.load_dataset(io.BytesIO(content), engine="h5netcdf")
-    except Exception as error:  # h5py reports what it cannot read as OSError, KeyError or RuntimeError, by where it lies
+    except (
+        Exception
+    ) as error:  # h5py reports what it cannot read as OSError, KeyError or RuntimeError, by where it lies
         raise CheckpointError(f"{path}: not a readable netCDF file ({error})") from error
 
 

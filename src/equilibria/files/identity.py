@@ -1,47 +1,53 @@
 """Whether two things are the same, by everything that can be seen of them: functions, modules, arrays, numbers.
 
-A run that goes on and a grid that is taken up must be what they were. A function is known by its compiled code, the values
-of its default arguments, what it closes over, and the module-level names it reads: functions of the same top package are
-looked into, those of other packages are known by their names and the package's version. What cannot be seen (an object of
-C code without a value, an open file) is refused by `fingerprint`, never passed over.
+A run that goes on and a grid that is taken up must be what they were. A value is known by its type and what it holds (what
+`pickle` would store of it, without storing it). A function is known by its compiled code, the values of its default arguments,
+what it closes over and the names of its module that it reads: functions and classes of the caller's own modules are looked
+into, those of installed packages are known by their names and the package's version. What cannot be seen (a lock, an open
+file, code made from text) is refused, never passed over. What lies outside of the process, the content of files and the
+environment, is not looked at.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import enum
+import copyreg
 import functools
 import hashlib
-import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
-from importlib import metadata
-from pathlib import Path, PurePath
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-_HEAP = 1 << 9  # the flag of a class that was defined in Python
+from equilibria.files.names import BLIND, is_own, is_public, published, standing, surroundings
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, types.EllipsisType, types.NotImplementedType)
+_WITH_SELF = (types.BuiltinMethodType, types.MethodWrapperType)
+_OF_A_CLASS = (
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType, types.MemberDescriptorType,
+)  # fmt: skip
+_AROUND_FUNCTIONS = (staticmethod, classmethod, property, functools.cached_property)
 
 
 class Unseen(ValueError):
     """Something whose value cannot be told from another's."""
 
 
-def fingerprint(thing: Any, *, unseen: Callable[[Any], str] | None = None) -> str:
+def fingerprint(thing: Any) -> str:
     """A short name for a value: equal values have equal names, other values other ones.
 
     Args:
-        thing: arrays, numbers, text, containers, dataclasses, modules, functions, or anything made of them.
-        unseen: what to take for a thing whose value cannot be seen; without it, such a thing is refused.
+        thing: arrays, numbers, text, containers, objects, modules, functions, or anything made of them.
 
     Returns:
-        Sixteen hexadecimal digits.
+        Sixteen hexadecimal digits, the same in every process with this version of Python.
 
     Raises:
-        Unseen: if some part of it cannot be seen and `unseen` is not given.
+        Unseen: if some part of it cannot be seen.
 
     >>> fingerprint({"data": np.zeros(3)}) == fingerprint({"data": np.zeros((3, 1))})
     False
@@ -49,181 +55,233 @@ def fingerprint(thing: Any, *, unseen: Callable[[Any], str] | None = None) -> st
     >>> fingerprint(lambda x: scale * x) == fingerprint(lambda x: 2.0 * x)
     False
     """
-    digest = hashlib.sha256()
-    for piece in _Reader(unseen).pieces(thing):
-        digest.update(piece)
-    return digest.hexdigest()[:16]
+    reader = _Reader()
+    try:
+        reader.read(thing)
+    except RecursionError:
+        raise Unseen("something that is nested too deeply to be looked through") from None
+    return reader.digest.hexdigest()[:16]
+
+
+def seen(function: Callable[..., Any]) -> dict[str, str]:
+    """The fingerprints of what makes a function, part by part, so that an error can say which part has changed.
+
+    Args:
+        function: any callable.
+
+    Returns:
+        Fingerprints by the name of the part: the code, its default arguments, each name that it closes over or reads, and
+        the configuration that `functools.partial` or a bound object gives it.
+
+    Raises:
+        Unseen: if some part of it cannot be seen.
+
+    >>> sorted(seen(functools.partial(np.power, 2)))
+    ['code', 'configuration']
+    """
+    parts: dict[str, list[Any]] = {}
+    while isinstance(function, (functools.partial, types.MethodType)):
+        if isinstance(function, types.MethodType):
+            parts.setdefault("configuration", []).append(function.__self__)
+            function = function.__func__
+        else:
+            parts.setdefault("configuration", []).append((function.args, function.keywords))
+            function = function.func
+    if isinstance(function, types.FunctionType) and is_own(function.__module__):
+        parts["code"] = [function.__code__]
+        parts["default arguments"] = [function.__defaults__, function.__kwdefaults__]
+        for name, value in surroundings(function):
+            parts.setdefault(name, []).append(value)
+    else:
+        parts["code"] = [function]
+    return {name: _explained(name, fingerprint, values) for name, values in parts.items()}
+
+
+def _explained(name: str, look: Callable[[Any], Any], value: Any) -> Any:
+    """Look at what a name stands for; an error says that it was by this name."""
+    try:
+        return look(value)
+    except Unseen as error:
+        raise Unseen(f"{name}: {error}") from None
 
 
 class _Reader:
-    """Goes through a thing; what it has met already it names by when that was, so that cycles end."""
+    """Goes through a thing and takes down what it sees.
 
-    def __init__(self, unseen: Callable[[Any], str] | None):
-        self.unseen = unseen
+    Functions, classes and modules are taken down once and later named by when that was, so that functions which call one
+    another come to an end. Values are taken down each time they are met, because two equal lists and one list twice are the
+    same value; inside itself a value is named by its depth.
+    """
+
+    def __init__(self, around: Iterable[int] = ()):
+        self.digest = hashlib.sha256()
         self.met: dict[int, int] = {}
-        self.kept: list[Any] = []  # so that no id is used again meanwhile
+        self.kept: list[Any] = []  # what was met, so that no address is used again meanwhile
+        self.around = list(around)
 
-    def pieces(self, thing: Any) -> Iterable[bytes]:
-        if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, enum.Enum, PurePath)):
-            yield f"{type(thing).__qualname__}:{thing!r};".encode()
-        elif isinstance(thing, (jax.Array, np.ndarray, np.generic)):
-            yield from self._array(thing)
-        elif id(thing) in self.met:
-            yield f"met:{self.met[id(thing)]};".encode()
+    def note(self, piece: str | bytes) -> None:
+        """Take down a piece, with its length before it: pieces cannot run into one another."""
+        content = piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece
+        self.digest.update(len(content).to_bytes(8, "little") + content)
+
+    def read(self, thing: Any) -> None:
+        """Take down a thing."""
+        if type(thing) in _PLAIN:
+            self.note(f"{type(thing).__name__} {hex(thing) if type(thing) is int else repr(thing)}")
+        elif isinstance(thing, (jax.Array, np.generic)) or type(thing) is np.ndarray:
+            self._array(thing)
+        elif is_public(thing):
+            self._public(thing)
+        elif isinstance(thing, (types.FunctionType, types.ModuleType, type)):
+            self._once(thing)
+        elif id(thing) in self.around:
+            self.note(f"around {self.around.index(id(thing))}")
         else:
-            self.met[id(thing)] = len(self.met)
-            self.kept.append(thing)
-            yield f"{type(thing).__module__}.{type(thing).__qualname__}(".encode()
-            yield from self._parts(thing)
-            yield b")"
+            self._inside(thing)
 
-    def _array(self, thing: Any) -> Iterable[bytes]:
+    def _public(self, thing: Any) -> None:
+        if isinstance(thing, types.BuiltinFunctionType) and thing in BLIND:
+            raise Unseen(f"{thing.__name__}(), which can read anything")
+        self.note(published(thing.__module__, thing.__qualname__))
+
+    def _inside(self, thing: Any) -> None:
+        self.around.append(id(thing))
+        self.note(f"{type(thing).__module__}.{type(thing).__qualname__}")
+        self._value(thing)
+        self.note("end")
+        self.around.pop()
+
+    def _once(self, thing: Any) -> None:
+        if id(thing) in self.met:
+            self.note(f"met {self.met[id(thing)]}")
+            return
+        self.met[id(thing)] = len(self.met)
+        self.kept.append(thing)
+        if isinstance(thing, types.FunctionType):
+            self._function(thing)
+        elif isinstance(thing, type):
+            self._class(thing)
+        else:
+            self._module(thing)
+
+    def _all(self, things: Iterable[Any]) -> None:
+        items = list(things)
+        self.note(f"{len(items)} items")
+        for item in items:
+            self.read(item)
+
+    def _alone(self, thing: Any) -> str:
+        """The name of a thing by itself, by which to sort what has no order."""
+        reader = _Reader(self.around)
+        reader.read(thing)
+        return reader.digest.hexdigest()
+
+    def _array(self, thing: Any) -> None:
+        if isinstance(thing, jax.core.Tracer):
+            raise Unseen("an array inside a JAX transformation, whose values are not known yet")
         if isinstance(thing, jax.Array) and jax.dtypes.issubdtype(thing.dtype, jax.dtypes.prng_key):
-            yield f"key {jax.random.key_impl(thing)}".encode()
+            self.note(f"key {jax.random.key_impl(thing)}")
             thing = jax.random.key_data(thing)
         values = np.asarray(thing)
-        if values.dtype.kind == "O":
-            yield from self.pieces(values.tolist())
-            return
-        yield f"array {values.dtype.str} {values.shape}".encode()
-        yield values.tobytes()
-
-    def _parts(self, thing: Any) -> Iterable[bytes]:
-        if isinstance(thing, Mapping):
-            for name in sorted(thing, key=repr):
-                yield from self.pieces(name)
-                yield from self.pieces(thing[name])
-        elif isinstance(thing, (list, tuple)):
-            for item in thing:
-                yield from self.pieces(item)
-        elif isinstance(thing, (set, frozenset)):
-            for item in sorted(thing, key=repr):
-                yield from self.pieces(item)
-        elif isinstance(thing, range | slice | np.dtype | types.EllipsisType):
-            yield repr(thing).encode()
-        elif isinstance(thing, functools.partial):
-            for item in (thing.func, thing.args, thing.keywords):
-                yield from self.pieces(item)
-        elif isinstance(thing, types.MethodType):
-            yield from self.pieces(thing.__self__)
-            yield from self.pieces(thing.__func__)
-        elif isinstance(thing, types.FunctionType):
-            yield from self._function(thing)
-        elif isinstance(thing, types.CodeType):
-            yield from self._code(thing)
-        elif isinstance(thing, type):
-            yield from self._class(thing)
-        elif isinstance(thing, types.ModuleType):
-            yield _published(thing.__name__).encode()
-            if _looked_into(thing.__name__) and getattr(thing, "__file__", None):
-                yield Path(thing.__file__ or "").read_bytes()
-        elif hasattr(thing, "__wrapped__"):  # what jit and its like make of a function
-            yield from self.pieces(thing.__wrapped__)
-        elif dataclasses.is_dataclass(thing):
-            yield from self.pieces(type(thing))
-            for field in dataclasses.fields(thing):
-                yield field.name.encode()
-                yield from self.pieces(getattr(thing, field.name, None))
-        elif inspect.isroutine(thing) or isinstance(thing, np.ufunc):
-            yield _published(getattr(thing, "__module__", None) or "builtins", _name(thing)).encode()
+        self.note(f"array {values.dtype!r} {values.shape}")
+        if values.dtype.hasobject:
+            self._all(values.ravel().tolist())
         else:
-            yield from self._object(thing)
+            self.note(values.tobytes())
 
-    def _object(self, thing: Any) -> Iterable[bytes]:
-        """Any other object: its class and what it holds."""
-        held = dict(getattr(thing, "__dict__", {}))
-        for base in type(thing).__mro__:
-            for name in _names(getattr(base, "__slots__", ())):
-                if hasattr(thing, name):
-                    held[name] = getattr(thing, name)
-        made_in_python = bool(type(thing).__flags__ & _HEAP)
-        if not held and not made_in_python and type(thing).__repr__ is object.__repr__:
-            if self.unseen is None:
-                raise Unseen(f"a {type(thing).__module__}.{type(thing).__qualname__}, whose value cannot be seen")
-            yield self.unseen(thing).encode()
+    def _value(self, thing: Any) -> None:
+        kind = type(thing)
+        if kind in (list, tuple):
+            self._all(thing)
+        elif kind in (set, frozenset):
+            self._all(sorted(map(self._alone, thing)))
+        elif kind in (dict, types.MappingProxyType):
+            self._all(pair for key in sorted(thing, key=self._alone) for pair in (key, thing[key]))
+        elif kind is types.MethodType:
+            self._all((thing.__self__, thing.__func__))
+        elif kind is types.CodeType:
+            self._code(thing)
+        elif isinstance(thing, _WITH_SELF) and not isinstance(thing.__self__, (types.ModuleType, type(None))):
+            self._all((thing.__name__, thing.__self__))
+        elif isinstance(thing, types.BuiltinFunctionType):
+            self._all((thing.__name__, sys.modules.get(thing.__module__ or "")))
+        elif isinstance(thing, _OF_A_CLASS):
+            self._all((thing.__name__, thing.__objclass__))
+        elif isinstance(thing, _AROUND_FUNCTIONS):
+            self._all(getattr(thing, name, None) for name in ("__func__", "func", "fget", "fset", "fdel"))
+        elif hasattr(thing, "__wrapped__") and not is_own(
+            type(thing).__module__
+        ):  # what jit and its like make of a function
+            rest = {name: value for name, value in getattr(thing, "__dict__", {}).items() if not name.startswith("_")}
+            self._all((thing.__wrapped__, rest))
+        else:
+            self._object(thing)
+
+    def _object(self, thing: Any) -> None:
+        """Any other object: how it would be made again, and what it would then be given."""
+        name = standing(thing)
+        if name is not None:
+            self.note(published(*name))
             return
-        if not held and type(thing).__repr__ is not object.__repr__:
-            yield repr(thing).encode()
-        yield from self.pieces(type(thing))
-        yield from self.pieces(held)
+        reduce = copyreg.dispatch_table.get(type(thing))
+        try:
+            found = reduce(thing) if reduce else thing.__reduce_ex__(4)
+        except RecursionError:
+            raise
+        except Exception:  # each class refuses in its own words
+            found = ""
+        if isinstance(found, str):  # a name, but not one under which it is to be found
+            raise Unseen(f"a {type(thing).__module__}.{type(thing).__qualname__}, whose value cannot be seen")
+        self._all(list(part) if isinstance(part, Iterator) else part for part in found)
 
-    def _function(self, function: types.FunctionType) -> Iterable[bytes]:
-        if not _looked_into(function.__module__):
-            yield _published(function.__module__, function.__qualname__).encode()
-            # Another package's closure still holds the caller's numbers: a schedule, an optimiser.
-            yield from self._closure(function)
+    def _function(self, function: types.FunctionType) -> None:
+        name = f"{function.__module__}.{function.__qualname__}"
+        if not is_own(function.__module__):
+            self.note(published(function.__module__, function.__qualname__))
+        self._code(function.__code__)
+        self._all((function.__defaults__, function.__kwdefaults__))
+        # Of another package's closure the caller's numbers are what it closes over: a schedule, an optimiser.
+        around = surroundings(function)
+        for what, value in around if is_own(function.__module__) else _closure(function):
+            self.note(what)
+            _explained(f"{name} reads {what}", self.read, value)
+
+    def _code(self, code: types.CodeType) -> None:
+        self.note(code.co_code)
+        self.note(code.co_exceptiontable)
+        self.note(repr((code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)))
+        self._all((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_consts))
+
+    def _class(self, kind: type) -> None:
+        self.note(published(kind.__module__, kind.__qualname__))
+        if not is_own(kind.__module__):
             return
-        yield from self._code(function.__code__)
-        yield from self.pieces(function.__defaults__)
-        yield from self.pieces(function.__kwdefaults__)
-        yield from self._closure(function)
-        for name in sorted(_globals_read(function.__code__)):
-            if name in function.__globals__:
-                yield name.encode()
-                yield from self.pieces(function.__globals__[name])
+        self._all((type(kind), kind.__bases__))
+        for name, value in sorted(vars(kind).items()):
+            made_by_python = name == "_abc_impl" or (name.startswith("__") and not _is_code(value))
+            if not made_by_python:
+                self.note(name)
+                _explained(f"{kind.__qualname__}.{name}", self.read, value)
 
-    def _closure(self, function: types.FunctionType) -> Iterable[bytes]:
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            yield name.encode()
-            try:
-                yield from self.pieces(cell.cell_contents)
-            except ValueError as error:
-                if isinstance(error, Unseen):
-                    raise
-                yield b"empty"  # a name that is not yet bound
-
-    def _code(self, code: types.CodeType) -> Iterable[bytes]:
-        yield code.co_code
-        yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
-        for constant in code.co_consts:
-            yield from self.pieces(constant)
-
-    def _class(self, kind: type) -> Iterable[bytes]:
-        yield _published(kind.__module__, kind.__qualname__).encode()
-        if _looked_into(kind.__module__):
-            for name, value in sorted(vars(kind).items()):
-                if isinstance(value, (types.FunctionType, staticmethod, classmethod, property)):
-                    yield name.encode()
-                    for part in (value, *(getattr(value, accessor, None) for accessor in ("fget", "__func__"))):
-                        if isinstance(part, types.FunctionType):
-                            yield from self.pieces(part)
+    def _module(self, module: types.ModuleType) -> None:
+        self.note(published(module.__name__))
+        if not is_own(module.__name__):
+            return
+        names = {name: value for name, value in sorted(vars(module).items()) if not name.startswith("__")}
+        if getattr(module, "__file__", None) is None:
+            self.read(names)
+            return
+        self.note(Path(module.__file__ or "").read_bytes())
+        for value in names.values():  # its source says all but what it takes from the caller's other modules
+            source = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+            if isinstance(source, str) and source in sys.modules and is_own(source):
+                self.read(sys.modules[source])
 
 
-def _names(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+def _closure(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    names = function.__code__.co_freevars
+    return (part for part in surroundings(function) if part[0] in names)
 
 
-def _name(thing: Any) -> str:
-    return getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None) or type(thing).__qualname__
-
-
-def _globals_read(code: types.CodeType) -> set[str]:
-    """The names that a function, and the functions inside it, may look up in its module."""
-    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return set(code.co_names).union(*(_globals_read(constant) for constant in inner))
-
-
-@functools.lru_cache(maxsize=1024)
-def _looked_into(module: str | None) -> bool:
-    """Whether code of this module is the caller's own: not Python's, not an installed package's, not this one's."""
-    top = (module or "").partition(".")[0]
-    if module is None or top in sys.stdlib_module_names or top in ("builtins", "equilibria"):
-        return False
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return file is None or not {"site-packages", "dist-packages"} & set(Path(file).parts)
-
-
-@functools.lru_cache(maxsize=1024)
-def _published(module: str, name: str = "") -> str:
-    """`module.name`, with the version of the package it comes from, if that is an installed one."""
-    named = f"{module}.{name}" if name else module
-    if _looked_into(module):
-        return named
-    packages = _distributions().get(module.partition(".")[0])
-    version = metadata.version(packages[0]) if packages else f"{sys.version_info.major}.{sys.version_info.minor}"
-    return f"{named} of {packages[0] if packages else 'Python'} {version}"
-
-
-@functools.lru_cache(maxsize=1)
-def _distributions() -> Mapping[str, list[str]]:
-    return metadata.packages_distributions()
+def _is_code(value: Any) -> bool:
+    return isinstance(value, (types.FunctionType, *_AROUND_FUNCTIONS))
