@@ -6,9 +6,7 @@ Appendix A; equation numbers are theirs. Nothing here knows about neurons: the e
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,26 +15,13 @@ import numpy as np
 from jax import Array
 
 from equilibria import check
-from equilibria.energies import relax
-from equilibria.energies.function import Energy, PyTree, along, callable_energy, checked, cost, double, phases
-from equilibria.energies.relax import FixedPoint, Pace
-
-
-class Gradient(NamedTuple):
-    """A gradient of the objective, and whether every relaxation behind it came to rest."""
-
-    value: PyTree  # shaped like the parameters
-    objective: Array
-    converged: Array
-
-
-class Comparison(NamedTuple):
-    """The two sides of an equation, measured separately."""
-
-    left: Any
-    right: Any
-    difference: Any  # left - right
-    converged: Any
+from equilibria.energies import relaxation, theorems
+from equilibria.energies.function import Energy, along, callable_energy, checked_system, double, floating, phases
+from equilibria.energies.relaxation import FixedPoint, Gradient, Relaxation, warn_unconverged
+from equilibria.energies.rules import ImplicitRule, Question
+from equilibria.energies.theorems import Comparison
+from equilibria.equilibrators.flow import GradientFlow
+from equilibria.learn.rule import PyTree, Rule
 
 
 class Implicit(eqx.Module):
@@ -44,17 +29,19 @@ class Implicit(eqx.Module):
 
     The energy F(θ, β, s, v) is any differentiable function ``energy(parameters, influence, state, world)`` that returns
     one number: θ is learned, β is how strongly the world acts on the system, s moves, v is the data. All four are
-    arrays or pytrees. The state follows the gradient flow ds/dt = -dF/ds (37), in Euler steps of length `step` (53),
-    until the largest force is below `tolerance` or `steps` have been made. The default tolerance is eps^(3/4) of the
-    state's precision: 6e-6 in float32, 2e-12 in float64. With `polish`, Newton's method goes on from where the flow
-    stopped and its result is kept if the force is smaller: worth it for stiff energies, of order size^3 per step.
+    arrays or pytrees. The state follows the gradient flow ds/dt = -dF/ds (37), in Euler steps (53), until no force is
+    felt. A clamped variable (β_x = +∞ in the paper) is not an infinite number here: leave it out of the state and let
+    the energy read it from `world`. Functions are compiled once per energy: define the energy once, with what changes in
+    its arguments. Scellier and Bengio, arXiv:1602.05179, Section 2.
 
-    A clamped variable (β_x = +∞ in the paper) is not an infinite number here: leave it out of the state and let the
-    energy read it from `world`.
-
-    Functions are compiled once per energy: define the energy once, with what changes in its arguments.
-
-    Source: Scellier and Bengio, arXiv:1602.05179, Section 2.
+    Args:
+        energy: the function F.
+        step: the length of an Euler step.
+        steps: how many at most.
+        tolerance: the largest force at rest; by default eps^(3/4) of the state's precision, 6e-6 in float32 and 2e-12
+            in float64.
+        polish: Newton's method goes on from where the flow stopped, and its result is kept if the force is smaller:
+            worth it for stiff energies, of order size^3 per step.
 
     >>> def energy(weight, pull, state, world):
     ...     x, target = world
@@ -74,6 +61,7 @@ class Implicit(eqx.Module):
     polish: bool = eqx.field(default=False, static=True)
 
     def __check_init__(self) -> None:
+        """Refuse what is no function or no pace."""
         callable_energy(self.energy)
         check.number("step", self.step, above=0.0)
         check.count("steps", self.steps)
@@ -83,41 +71,79 @@ class Implicit(eqx.Module):
     def fixed_point(self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None) -> FixedPoint:
         """The local minimum s_θ,v^β of (1) that the flow reaches from `start`. A warning says if it did not.
 
+        Args:
+            parameters: θ.
+            influence: β.
+            start: the state to begin with.
+            world: v.
+
+        Returns:
+            The state, whether it is at rest, the steps of the flow, and the largest force that is left.
+
         >>> system = Implicit(lambda weight, pull, state, world: (state**4).sum() / 4 - weight * state.sum())
         >>> system.fixed_point(8.0, 0.0, jnp.ones(2)).state.round(3).tolist()
         [2.0, 2.0]
         """
-        arguments = checked(self.energy, parameters, influence, start, world)
-        rest = relax.relax(self.energy, *arguments, self._pace(arguments[2]), self.polish)
-        self._warn("fixed point", rest.converged, f"largest force {rest.force}, steps {rest.steps}")
-        return rest
+        system, begin = checked_system(self.energy, parameters, influence, start, world)
+        rest = self._relaxation(system.precision)(system, begin)
+        warn_unconverged("fixed point", rest.converged, f"largest force {rest.force}, steps {rest.steps}")
+        return rest._replace(state=system.read(rest.state))
 
     def path(self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None) -> PyTree:
-        """Every state of the flow (53) from `start`: arrays with `steps` + 1 on the first axis, whether at rest or not.
+        """Every state of the flow (53) from `start`, whether at rest or not.
+
+        Args:
+            parameters: θ.
+            influence: β.
+            start: the state to begin with.
+            world: v.
+
+        Returns:
+            The states, `steps` + 1 on the first axis.
 
         >>> system = Implicit(lambda weight, pull, state, world: 0.5 * state**2, step=0.5, steps=3)
         >>> system.path(0.0, 0.0, 8.0).tolist()
         [8.0, 4.0, 2.0, 1.0]
         """
-        arguments = checked(self.energy, parameters, influence, start, world)
-        return relax.path(self.energy, *arguments, self.step, self.steps)
+        system, begin = checked_system(self.energy, parameters, influence, start, world)
+        return system.read(relaxation.path(system, begin, GradientFlow(self.steps, self.step), self.steps))
 
     def cost(
         self, parameters: PyTree, influence: PyTree, state: PyTree, world: PyTree = None, *, direction: PyTree = 1.0
     ) -> Array:
-        """The cost of a state, C(θ, s, v) = δ . dF/dβ(θ, β, s, v) (3), with δ = `direction`, shaped like `influence`.
+        """The cost of a state, C(θ, s, v) = δ . dF/dβ(θ, β, s, v) (3).
+
+        Args:
+            parameters: θ.
+            influence: β.
+            state: s.
+            world: v.
+            direction: δ, shaped like `influence`.
+
+        Returns:
+            One number.
 
         >>> system = Implicit(lambda weight, pull, state, world: 0.5 * state**2 + pull * abs(state - world))
         >>> float(system.cost(0.0, 0.0, 2.0, 5.0))
         3.0
         """
-        parameters, influence, state, world = checked(self.energy, parameters, influence, state, world, name="state")
-        return cost(self.energy, parameters, influence, along(influence, direction), state, world)
+        system, at = checked_system(self.energy, parameters, influence, state, world, name="state")
+        return system.cost(along(system.influence, direction), system.read(at))
 
     def objective(
         self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None, *, direction: PyTree = 1.0
     ) -> Array:
         """The cost at the fixed point, J(θ, v) = C(θ, s_θ,v^β, v) (4).
+
+        Args:
+            parameters: θ.
+            influence: β.
+            start: the state to begin with.
+            world: v.
+            direction: δ, shaped like `influence`.
+
+        Returns:
+            One number.
 
         >>> system = Implicit(lambda weight, pull, state, world: 0.5 * (state - weight) ** 2 + pull * state)
         >>> round(float(system.objective(2.0, 0.0, 0.0)), 3)
@@ -127,24 +153,14 @@ class Implicit(eqx.Module):
         return self.cost(parameters, influence, rest.state, world, direction=direction)
 
     def gradient(
-        self,
-        parameters: PyTree,
-        influence: PyTree,
-        start: PyTree,
-        world: PyTree = None,
-        *,
-        direction: PyTree = 1.0,
-        method: str = "two-phase",
-        nudge: float = 0.01,
-        sides: str = "both",
-        key: Array | None = None,
-    ) -> Gradient:
+        self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None, *, direction: PyTree = 1.0,
+        method: str = "two-phase", nudge: float = 0.01, sides: str = "both", key: Array | None = None,
+    ) -> Gradient:  # fmt: skip
         """The gradient dJ/dθ of the objective (4).
 
-        - ``"two-phase"``: [dF/dθ at rest under β + ξδ, minus the same under β] / ξ (10), with ξ = `nudge`. `sides` is
-          ``"one"`` (as written, error of order ξ), ``"random"`` (ξ with a random sign drawn from `key`) or ``"both"``
-          (+ξ against -ξ over 2ξ, error of order ξ²). With ``"one"`` and any ξ, ξ times the result is the gradient of
-          the contrastive cost (49) with β⁺ = β + ξδ: contrastive Hebbian learning is this with a large nudge.
+        - ``"two-phase"``: [dF/dθ at rest under β + ξδ, minus the same under β] / ξ (10). With one side and any ξ, ξ
+          times the result is the gradient of the contrastive cost (49) with β⁺ = β + ξδ: contrastive Hebbian learning is
+          this with a large nudge.
         - ``"implicit"``: the implicit function theorem at the fixed point.
         - ``"recurrent"``: recurrent back-propagation (Appendix A): the costate λ relaxes in the linearised system
           dλ/dt = -(d²F/ds² λ + dC/ds), whose rest is (62), then dJ/dθ = dL/dθ with L = C + λ . dF/ds (57). The paper's
@@ -154,6 +170,21 @@ class Implicit(eqx.Module):
         A regulariser λΩ(θ) is a term β_θ Ω(θ) in the energy with β_θ = 0 and δ_θ = λ (Section 2.2): the influence is
         then for example ``{"output": 0.0, "decay": 0.0}`` and the direction ``{"output": 1.0, "decay": 1e-4}``.
 
+        Args:
+            parameters: θ.
+            influence: β.
+            start: the state to begin with.
+            world: v.
+            direction: δ, shaped like `influence`.
+            method: one of those above.
+            nudge: ξ.
+            sides: ``"one"`` (as written, error of order ξ), ``"random"`` (ξ with a random sign) or ``"both"`` (+ξ
+                against -ξ over 2ξ, error of order ξ²).
+            key: a random key, for the random sign.
+
+        Returns:
+            The gradient, the objective, and whether every relaxation came to rest; a warning says if not.
+
         >>> def energy(weight, pull, state, world):
         ...     fit = 0.5 * (state - world) ** 2
         ...     return 0.5 * (state - weight) ** 2 + pull["output"] * fit + pull["decay"] * weight**2
@@ -162,90 +193,130 @@ class Implicit(eqx.Module):
         >>> round(float(slope.value), 3)
         -2.6
         """
-        check.choice("method", method, ("two-phase", *relax.EXACT))
-        arguments = checked(self.energy, parameters, influence, start, world)
-        direction = along(arguments[1], direction)
-        pace = self._pace(arguments[2])
-        free = relax.relax(self.energy, *arguments, pace, self.polish)
-        if method == "two-phase":
-            rest = (free.state, pace, self.polish, phases(nudge, sides, key))
-            value, at_rest = relax.two_phase(self.energy, *arguments, direction, *rest)
-        else:
-            value, at_rest = relax.EXACT[method](self.energy, *arguments, direction, free.state, pace)
-        converged = free.converged & at_rest
-        self._warn(f"{method} gradient", converged, f"free phase: largest force {free.force}, steps {free.steps}")
-        parameters, influence, _, world = arguments
-        objective = cost(self.energy, parameters, influence, direction, free.state, world)
-        return Gradient(value, objective, converged)
+        check.choice("method", method, relaxation.METHODS)
+        system, begin = checked_system(self.energy, parameters, influence, start, world)
+        along_influence, how = along(system.influence, direction), self._relaxation(system.precision)
+        multiples = phases(nudge, sides, key) if method == "two-phase" else jnp.zeros(2)
+        free = relaxation.free_phase(system, begin, along_influence, how)
+        found = relaxation.gradient(free, method, multiples, self.steps)
+        detail = f"free phase: largest force {free.rest.force}, steps {free.rest.steps}"
+        warn_unconverged(f"{method} gradient", found.converged, detail)
+        return found
+
+    def rule(
+        self, influence: PyTree, start: PyTree, *, direction: PyTree = 1.0, method: str = "two-phase",
+        nudge: float = 0.01, sides: str = "both", particles: bool = False,
+    ) -> Rule:  # fmt: skip
+        """This energy as a learning rule: `train` then learns its parameters from data.
+
+        What is trained is the parameters θ, any pytree; the data are the `world` v, with the examples on the first axis of
+        every array, each of which keeps its type. A step descends the mean of `gradient` over a batch. The history has
+        the mean objective as "cost", and as "unconverged" the fraction of examples of which some relaxation did not come
+        to rest.
+
+        Args:
+            influence: β.
+            start: the state to begin with, one for all examples.
+            direction: δ, shaped like `influence`.
+            method: as in `gradient`.
+            nudge: ξ.
+            sides: as in `gradient`; a random sign is drawn for each example.
+            particles: each example goes on from its last state.
+
+        Returns:
+            A rule.
+
+        >>> import equilibria as eq
+        >>> def energy(weight, pull, state, world):
+        ...     x, target = world
+        ...     return 0.5 * (state - weight @ x) ** 2 + pull * 0.5 * (state - target) ** 2
+        >>> inputs = np.random.default_rng(0).normal(size=(20, 2))
+        >>> rule = Implicit(energy, step=0.5).rule(influence=0.0, start=0.0)
+        >>> run = eq.train(jnp.zeros(2), (inputs, inputs @ [1.0, -2.0]), rule, epochs=100, learning_rate=0.5, key=0)
+        >>> run.parameters.round(2).tolist()
+        [1.0, -2.0]
+        """
+        question = Question(influence, direction, method, tuple(relaxation.METHODS), nudge, sides)
+        start = jax.tree.map(floating, start)
+        precision = jnp.result_type(float, *jax.tree.leaves(start))
+        options: Any = {"relaxation": self._relaxation(precision), "unroll": self.steps if method == "unrolled" else 0}
+        return ImplicitRule(self.energy, question, start, particles, jnp.zeros(()), **options)
 
     def curvature(self, parameters: PyTree, influence: PyTree, state: PyTree, world: PyTree = None) -> np.ndarray:
-        """Eigenvalues of d²F/ds² at a state, smallest first, in float64: at a minimum all are positive (2).
+        """Eigenvalues of d²F/ds² at a state, in float64: at a minimum all are positive (2). Of order size^3.
 
-        For small states: of order size^3.
+        Args:
+            parameters: θ.
+            influence: β.
+            state: s.
+            world: v.
+
+        Returns:
+            The eigenvalues, smallest first.
 
         >>> system = Implicit(lambda weight, pull, state, world: state[0] ** 2 - weight * state[1] ** 2)
         >>> system.curvature(3.0, 0.0, jnp.zeros(2)).round(6).tolist()     # a saddle
         [-6.0, 2.0]
         """
         with jax.enable_x64(True):
-            arguments = checked(self.energy, *double((parameters, influence, state, world)), name="state")
-            return np.linalg.eigvalsh(np.asarray(relax.hessian(self.energy, *arguments)))
+            system, at = checked_system(self.energy, *double((parameters, influence, state, world)), name="state")
+            return np.linalg.eigvalsh(np.asarray(relaxation.hessian(system, at)))
 
     def check_theorem(
         self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None, *, nudge: float = 1e-4
     ) -> Comparison:
-        """Theorem 1 on this energy: (d/dθ dF/dβ)^T = d/dβ dF/dθ at the fixed point (20), sizes (dim β, dim θ).
+        """Theorem 1 on this energy: (d/dθ dF/dβ)^T = d/dβ dF/dθ at the fixed point (20).
 
-        Both sides are centered differences, of width `nudge`, of the relaxed system: on the left each parameter is
-        moved and the state relaxes again, on the right each influence. No second derivative is used. Float64, for
-        small systems: 2 (dim θ + dim β) relaxations.
+        Both sides are centered differences of the relaxed system: on the left each parameter is moved and the state
+        relaxes again, on the right each influence. No second derivative is used. Float64, for small systems: 2 (dim θ +
+        dim β) relaxations.
+
+        Args:
+            parameters: θ.
+            influence: β.
+            start: the state to begin with.
+            world: v.
+            nudge: half the width of the differences.
+
+        Returns:
+            Both sides, (dim β, dim θ), and what they differ by.
 
         >>> system = Implicit(lambda weight, pull, state, world: 0.5 * (state - weight**2) ** 2 + pull * state**2)
         >>> sides = system.check_theorem(1.5, 0.2, 0.0)
         >>> bool(abs(sides.difference).max() < 1e-6), bool(sides.converged)
         (True, True)
         """
-        return self._compare(relax.theorem, (parameters, influence, start, world), nudge)
+        return theorems.compared(
+            theorems.theorem, self.energy, (parameters, influence, start, world), self._relaxation, nudge
+        )
 
     def check_proposition(
-        self,
-        parameters: PyTree,
-        influence: PyTree,
-        start: PyTree,
-        world: PyTree = None,
-        *,
-        direction: PyTree = 1.0,
+        self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None, *, direction: PyTree = 1.0,
         nudge: float = 1e-4,
-    ) -> Comparison:
+    ) -> Comparison:  # fmt: skip
         """Proposition 2 on this energy: nudging lowers the cost, d/dξ C(θ, s^(β+ξδ)) <= 0 at ξ = 0 (32).
 
-        `left` is that derivative as a centered difference of width `nudge` between relaxed states; `right` is
-        -λ . d²F/ds² . λ (33), where λ, the derivative of the fixed point along δ (63), solves (62).
+        Args:
+            parameters: θ.
+            influence: β.
+            start: the state to begin with.
+            world: v.
+            direction: δ, shaped like `influence`.
+            nudge: half the width of the difference.
+
+        Returns:
+            On the left that derivative as a centered difference between relaxed states; on the right -λ . d²F/ds² . λ
+            (33), where λ, the derivative of the fixed point along δ (63), solves (62).
 
         >>> system = Implicit(lambda weight, pull, state, world: (state - weight) ** 2 + pull * state)
         >>> sides = system.check_proposition(1.0, 0.0, 0.0)
         >>> round(float(sides.left), 6), round(float(sides.right), 6)
         (-0.5, -0.5)
         """
-        return self._compare(relax.proposition, (parameters, influence, start, world), nudge, direction)
+        return theorems.compared(
+            theorems.proposition, self.energy, (parameters, influence, start, world), self._relaxation, nudge, direction
+        )
 
-    def _compare(self, measure: Callable, arguments: tuple, nudge: float, *direction: PyTree) -> Comparison:
-        check.number("nudge", nudge, above=0.0)
-        with jax.enable_x64(True):
-            arguments = checked(self.energy, *double(arguments))
-            direction = tuple(along(arguments[1], double(given)) for given in direction)
-            pace = self._pace(arguments[2])
-            left, right, converged = measure(self.energy, *arguments, *direction, pace, self.polish, nudge)
-            self._warn("check", converged, "a relaxation did not come to rest")
-            left, right = np.asarray(left), np.asarray(right)
-            return Comparison(left, right, left - right, bool(converged))
-
-    def _pace(self, state: PyTree) -> Pace:
-        precision = jnp.finfo(jnp.result_type(*jax.tree.leaves(state))).eps
-        return Pace(self.step, self.steps, self.tolerance or float(precision) ** 0.75)
-
-    def _warn(self, what: str, converged: Array, detail: str) -> None:
-        known = check.concrete(converged)
-        if known is not None and not known.all():
-            advice = "If the force grows, take a smaller step; if it falls, more steps; if neither, look at the energy."
-            warnings.warn(f"{what} not converged ({detail}). {advice}", RuntimeWarning, stacklevel=3)
+    def _relaxation(self, precision: np.dtype) -> Relaxation:
+        tolerance = self.tolerance or float(jnp.finfo(precision).eps) ** 0.75
+        return Relaxation(GradientFlow(self.steps, self.step, force_tolerance=tolerance), self.polish)
