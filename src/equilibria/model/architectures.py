@@ -24,7 +24,7 @@ def hopfield(patterns: ArrayLike, sleep: float = 0.0) -> Network:
 
     $$ J = \frac1N \xi^T (1+t)(1+tC)^{-1} \xi, \qquad C = \frac1N \xi \xi^T, \qquad J_{ii} = 0 $$
 
-    (Agliari 2024, "Patterns' revision"). The N x N matrix is never formed.
+    (Agliari 2024, "Revise Hebb's rule by iterative protocols"). The N x N matrix is never formed.
 
     Args:
         patterns: the K patterns xi, (K, N) of -1 and +1; 0 and 1 are taken as -1 and +1, with a warning.

@@ -145,10 +145,10 @@ def dream(network: Network, nights: int, *, rate: float = 1.0) -> Network:
 
     $$ J^{(n)} = J^{(n-1)} + \frac{\epsilon}{1 + \epsilon n} \left[J^{(n-1)} - (J^{(n-1)})^2\right] $$
 
-    (Agliari 2024, "Patterns' revision"). It is Euler's scheme for the flow that `hopfield(patterns, sleep=t)` solves exactly,
-    which it approaches as the rate goes to 0 at $t = \epsilon n$. Each eigenvalue $\lambda$ of J changes by itself; it stays
-    positive if and only if $\epsilon(\lambda - 2) < 1$ at the beginning, and runs away to $-\infty$ otherwise. At rate 1 that
-    takes $\lambda > 3$, which random patterns have at loads above 0.536.
+    (Agliari 2024, "Revise Hebb's rule by iterative protocols"). It is Euler's scheme for the flow that
+    `hopfield(patterns, sleep=t)` solves exactly, which it approaches as the rate goes to 0 at $t = \epsilon n$. Each eigenvalue
+    $\lambda$ of J changes by itself; it stays positive if and only if $\epsilon(\lambda - 2) < 1$ at the beginning, and runs
+    away to $-\infty$ otherwise. At rate 1 that takes $\lambda > 3$, which random patterns have at loads above 0.536.
 
     Args:
         network: has factored couplings within its layers, as `hopfield` and `hopfield_from_examples` make them.

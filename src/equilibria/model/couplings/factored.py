@@ -153,9 +153,9 @@ def filtered(factors: ArrayLike, gain: Callable[[np.ndarray], np.ndarray]) -> np
 def slept(factors: ArrayLike, sleep: float) -> np.ndarray:
     r"""Factors of the coupling after a sleep of time t, $J(t) = (1+t) J (1 + t J)^{-1}$, from those of $J = J(0)$.
 
-    With $J = \frac1N \xi^T \xi$ this is $\frac1N \xi^T (1+t)(1+tC)^{-1} \xi$ (Agliari 2024, "Patterns' revision"), the exact
-    solution of $\dot J = (J - J^2)/(1+t)$. Infinite `sleep` is the pseudo-inverse rule, the projector onto the patterns;
-    there, directions in which the patterns are linearly dependent are left out, with a warning.
+    With $J = \frac1N \xi^T \xi$ this is $\frac1N \xi^T (1+t)(1+tC)^{-1} \xi$ (Agliari 2024, "Revise Hebb's rule by iterative
+    protocols"), the exact solution of $\dot J = (J - J^2)/(1+t)$. Infinite `sleep` is the pseudo-inverse rule, the projector
+    onto the patterns; there, directions in which the patterns are linearly dependent are left out, with a warning.
 
     >>> slept([[1, 1, 1, 1], [1, -1, 1, -1]], sleep=3.0)
     array([[ 1.,  1.,  1.,  1.],
