@@ -11,7 +11,8 @@ from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.mean_field import MeanField
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.equilibrators.temper import Tempered
-from equilibria.learn.contrast import Phase, Recipe, Start
+from equilibria.learn.contrast import Recipe
+from equilibria.learn.phase import Phase, Start
 from equilibria.model.world import Cost, squared_error
 
 
@@ -259,7 +260,7 @@ def equilibrium_propagation(
         free: how the free phase comes to rest; 20 sweeps of block descent by default.
         nudged: how the nudged phases come to rest; 6 sweeps by default.
         symmetric: contrasts +nudge with -nudge instead of with the free phase, which cancels the first-order error.
-        random_sign: flips the sign of the nudge at random from step to step, as in the paper.
+        random_sign: flips the sign of the nudge at random from step to step, which cancels that error on average.
         particles: starts each example where it was left; "float16" keeps them in half precision.
         cost: what the output is nudged to lower: `squared_error` or any other, such as `cross_entropy` for a softmax
             read-out.
