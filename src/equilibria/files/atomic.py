@@ -105,11 +105,12 @@ def check_writable(folder: str | Path) -> None:
                 trial.unlink(missing_ok=True)
 
 
-def sweep(folder: str | Path, *, seconds: float = _LEFT_BEHIND) -> list[str]:
+def sweep(folder: str | Path, *, of: str = "", seconds: float = _LEFT_BEHIND) -> list[str]:
     """Remove what writers that were killed left behind: files named as `replacing` names them that nobody has touched lately.
 
     Args:
         folder: looked through, not what is in folders inside.
+        of: how the names of the files they were to become begin.
         seconds: how long a file must have been left alone, by the clock of the disk it is on.
 
     Returns:
@@ -122,7 +123,8 @@ def sweep(folder: str | Path, *, seconds: float = _LEFT_BEHIND) -> list[str]:
     ([], ['.note.txt.0123abcd.part'])
     """
     try:
-        parts = [Path(entry.path) for entry in os.scandir(folder) if _PART.fullmatch(entry.name)]
+        entries = (entry for entry in os.scandir(folder) if entry.name.startswith(f".{of}"))
+        parts = [Path(entry.path) for entry in entries if _PART.fullmatch(entry.name)]
         before = _now_on_the_disk_of(Path(folder)) - seconds if parts else 0.0
     except OSError:  # nothing is there, or nothing that is ours to change
         return []
@@ -176,7 +178,7 @@ def explained(path: Path, temporary: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, StorageError) or not _is_about(error, path, temporary):
             raise
-        told = StorageError(f"{path}: could not be written ({error.strerror or error}). {_advice(error)}")
+        told = StorageError(f"{path}: could not be written ({_reason(error)}). {_advice(error)}")
         told.errno = error.errno
         raise told from error
 
@@ -185,6 +187,12 @@ def _is_about(error: OSError, path: Path, temporary: Path) -> bool:
     if error.filename is None:  # some libraries do not say
         return error.errno is not None
     return Path(os.fsdecode(error.filename)) in (temporary, path, *path.parents)
+
+
+def _reason(error: OSError) -> str:
+    """In the words of the system; libraries that do not name the file say much else instead."""
+    told = error.strerror if error.filename is not None or error.errno is None else os.strerror(error.errno)
+    return told or str(error)
 
 
 def _advice(error: OSError) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from equilibria import check
-from equilibria.files.atomic import check_writable, explained
+from equilibria.files.atomic import check_writable, explained, sweep
 
 NAME = ".lock"
 _BEYOND = 1 << 20  # Windows locks bytes: one that is not there, so that the others can be read
@@ -55,6 +55,7 @@ def locked(folder: str | Path | None, argument: str = "checkpoint") -> Iterator[
     with explained(path, path):
         path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _taken(path, argument)
+    sweep(folder, of="checkpoint-", seconds=0.0)  # nobody else writes one now, so these are of those who were killed
     try:
         yield
     finally:
