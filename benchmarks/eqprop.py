@@ -16,7 +16,7 @@ import optax
 import equilibria as eq
 from benchmarks._timing import race, table
 from equilibria.equilibrators.descent import Descent
-from equilibria.learn import loop as training
+from equilibria.learn.loop import Loop
 
 # Sizes, free sweeps, nudged sweeps; what energy-based-learning (PyTorch) took on two cores, in ms.
 CASES = {
@@ -43,17 +43,13 @@ class Ours:
     """Compiled steps of a recipe on a network, `steps` at a time."""
 
     def __init__(self, network: eq.Network, recipe, data, batch_size: int, steps: int, rate: float = 0.05):
-        checked = training._checked_data(network, data)
-        transform, state = training._optimiser(network, None, rate)
-        self.key, none = jax.random.key(0), jnp.zeros((), int)
-        memory = recipe.begin(network, checked, batch_size, self.key)
-        totals = training._no_totals(network, recipe, checked)
-        self.carry = training._Carry(none, network, state, memory, totals, none)
-        self.advance, self.data, self.steps = training.Advance(recipe, transform, batch_size), checked, steps
+        loop = Loop(recipe, recipe.prepared(network, data), jax.random.key(0), batch_size, learning_rate=rate)
+        self.advance, self.data, self.key, self.steps = loop.advance, loop.data, loop.step_keys, steps
+        self.carry = loop.begun(network)
 
     def __call__(self) -> None:
         until = self.carry.step + self.steps
-        self.carry, _ = self.advance(self.carry, self.data, until, self.key)
+        self.carry, _, _ = self.advance(self.carry, self.data, until, self.key)
         jax.block_until_ready(self.carry)
 
 

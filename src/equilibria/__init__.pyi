@@ -28,12 +28,12 @@ from .learn.backprop import costate as costate
 from .learn.backprop import feedforward_backprop as feedforward_backprop
 from .learn.backprop import recurrent_backprop as recurrent_backprop
 from .learn.backprop import unrolled_backprop as unrolled_backprop
-from .learn.contrast import Phase as Phase
+from .learn.phase import Phase as Phase
 from .learn.contrast import Recipe as Recipe
 from .learn.contrast import contrast as contrast
-from .learn.loop import Diverged as Diverged
-from .learn.loop import Run as Run
-from .learn.loop import train as train
+from .learn.journey import Diverged as Diverged
+from .learn.train import Run as Run
+from .learn.train import train as train
 from .learn.rates import scale_by_coupling as scale_by_coupling
 from .learn.rates import trust_ratio as trust_ratio
 from .learn.recipes import cd as cd

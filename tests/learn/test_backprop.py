@@ -12,7 +12,7 @@ import machines
 from equilibria.equilibrators.descent import Descent
 from equilibria.learn import feasible
 from equilibria.learn.backprop import feedforward, feedforward_backprop, recurrent_backprop, unrolled_backprop
-from equilibria.learn.contrast import trainable
+from equilibria.learn.phase import trainable
 from equilibria.learn.rates import relative_changes, scale_by_coupling, trust_ratio
 from equilibria.model.transforms import spectrally_scaled
 from equilibria.model.units import Graded

@@ -10,7 +10,7 @@ import equilibria as eq
 import machines
 import oracle
 from equilibria.equilibrators.conditioned import conditioned
-from equilibria.learn.contrast import trainable
+from equilibria.learn.phase import trainable
 
 
 def double(network):

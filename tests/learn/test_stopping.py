@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import equilibria as eq
-from equilibria.learn import loop as loops
+from equilibria.learn import advance as loops
 
 DATA = np.random.default_rng(0).choice([0.0, 1.0], (40, 5))
 OPTIONS = {"batch_size": 10, "learning_rate": 0.05, "key": 1, "show_progress": False}

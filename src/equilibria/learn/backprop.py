@@ -22,7 +22,7 @@ from equilibria.equilibrators.conditioned import Conditioned, conditioned
 from equilibria.equilibrators.driver import relax
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.learn.contrast import NetworkRule, errors, starting_at_rest, target_layer
+from equilibria.learn.phase import NetworkRule, errors, starting_at_rest, target_layer
 from equilibria.learn.rule import PyTree, Rule, Step
 from equilibria.model.network import Network, State
 from equilibria.model.world import Clamp, Cost, squared_error

@@ -11,7 +11,7 @@ where nothing is nudged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,90 +22,13 @@ from jax.typing import ArrayLike
 from equilibria import check
 from equilibria.equilibrators.conditioned import Conditioned, conditioned
 from equilibria.equilibrators.driver import relax
-from equilibria.equilibrators.equilibrator import Equilibrator, Equilibrium
+from equilibria.equilibrators.equilibrator import Equilibrium
 from equilibria.learn import feasible
 from equilibria.learn.devices import spread
+from equilibria.learn.phase import NetworkRule, Phase, at_rest, drawn, errors, target_layer
 from equilibria.learn.rates import relative_changes
-from equilibria.learn.rule import PyTree, Rule, Step
-from equilibria.model.network import Network, State, by_layer
-from equilibria.model.normalisable import unbounded
-from equilibria.model.world import Clamp, Cost, Nudge, squared_error
-
-Start = Literal["data", "rest", "random", "chains", "particles", "base"]
-
-
-class Phase(eqx.Module):
-    """One equilibrium of a recipe: what is imposed, how it is reached, and from where.
-
-    Args:
-        how: how it is reached.
-        hold: clamps no data, the "inputs" (all data but the last layer, which is the target) or "all" data.
-        start: where the phase begins: at the "data", at "rest" (the mode at zero field), at "random", where the recipe's
-            "chains" or the example's "particles" were left, or at the "base" phase's end.
-        nudge: pulls the target layer towards the data.
-        temperature: of the phase.
-        cost: what the nudge weighs.
-
-    >>> import equilibria as eq
-    >>> Phase(eq.Sweeps(1), hold="all").start
-    'data'
-    """
-
-    how: Equilibrator
-    hold: Literal["none", "inputs", "all"] = eqx.field(static=True)
-    start: Start = eqx.field(static=True)
-    nudge: Array | None
-    temperature: Array
-    cost: Cost = eqx.field(static=True)
-
-    def __init__(
-        self,
-        how: Equilibrator,
-        hold: Literal["none", "inputs", "all"] = "none",
-        start: Start = "data",
-        nudge: ArrayLike | None = None,
-        temperature: ArrayLike = 1.0,
-        cost: Cost = squared_error,
-    ):
-        self.how, self.hold, self.start, self.cost = how, hold, start, cost
-        self.nudge = None if nudge is None else jnp.asarray(nudge, float)
-        self.temperature = jnp.asarray(temperature, float)
-
-    def world(self, data: Mapping[str, Array], target: str) -> list[Clamp | Nudge]:
-        """What is imposed on the network when these data are shown."""
-        shown = {"none": [], "inputs": [name for name in data if name != target], "all": list(data)}[self.hold]
-        clamps: list[Clamp | Nudge] = [Clamp(name, data[name]) for name in shown]
-        return clamps if self.nudge is None else [*clamps, Nudge(target, data[target], self.nudge, self.cost)]
-
-
-def trainable(network: Network) -> Network:
-    """Which leaves learning changes: biases and couplings, not the units' own parameters.
-
-    >>> from equilibria import Gaussian, rbm
-    >>> mask = trainable(rbm(3, 2, hidden=Gaussian(), key=0))
-    >>> mask.layers[1].unit.stiffness, mask.layers[1].bias
-    (False, True)
-    """
-    everything = jax.tree.map(eqx.is_inexact_array, network)
-    units = jax.tree.map(lambda _: False, [layer.unit for layer in network.layers])
-    return eqx.tree_at(lambda net: [layer.unit for layer in net.layers], everything, units)
-
-
-class NetworkRule(Rule):
-    """A rule whose parameters are a network: its data are by layer, and its units' own parameters are not learned."""
-
-    def prepared(self, parameters: Network, data: Any, probabilities: bool = False) -> State:
-        """Checked data by layer, as arrays."""
-        given = by_layer(parameters, data, probabilities=probabilities)
-        return {name: jnp.asarray(values) for name, values in given.items()}
-
-    def learned(self, parameters: Network) -> Network:
-        """Biases and couplings."""
-        return trainable(parameters)
-
-    def broken(self, parameters: Network) -> str | None:
-        """Why the network has no law, or None: Gaussian units coupled too strongly."""
-        return unbounded(parameters)
+from equilibria.learn.rule import PyTree, Step
+from equilibria.model.network import Network, State
 
 
 class Recipe(NetworkRule):
@@ -189,7 +112,7 @@ class Recipe(NetworkRule):
         starts: set[str] = {phase.start for phase in self.phases}
         carry: dict[str, Any] = {}
         if "chains" in starts:
-            carry["chains"] = _drawn(network, (self.chains or batch_size,), key)
+            carry["chains"] = drawn(network, (self.chains or batch_size,), key)
             (phase,) = (phase for phase in self.phases if phase.start == "chains")
             carry["carried"] = phase.how.begin(conditioned(network, (), phase.temperature), carry["chains"])
         if "particles" in starts:
@@ -197,7 +120,7 @@ class Recipe(NetworkRule):
             moving = [name for name in network.names if name not in data or name == target]
             feasible.check_room(network, moving, examples, self.precision)
             carry["particles"] = {
-                name: layer.astype(self.precision) for name, layer in _at_rest(network, (examples,), moving).items()
+                name: layer.astype(self.precision) for name, layer in at_rest(network, (examples,), moving).items()
             }
         return carry
 
@@ -212,30 +135,6 @@ class Recipe(NetworkRule):
     def step(self, parameters: Network, batch: State, *, carry: Any = None, index: Any = None, key: Array) -> Step:
         """The contrast on a batch."""
         return contrast(parameters, self, batch, carry=carry, index=index, key=key)
-
-
-def target_layer(network: Network, data: Mapping[str, Any]) -> str:
-    """The last layer that data are given for: the one a supervised recipe predicts."""
-    return [name for name in network.names if name in data][-1]
-
-
-@eqx.filter_jit
-def _drawn(network: Network, batch: tuple[int, ...], key: Array) -> State:
-    keys = jax.random.split(key, len(network.layers))
-    return {
-        layer.name: jnp.asarray(layer.unit.sample(here, jnp.zeros((*batch, layer.size))), float)
-        for layer, here in zip(network.layers, keys, strict=True)
-    }
-
-
-def starting_at_rest(network: Network, batch: tuple[int, ...]) -> State:
-    """Every layer at its mode in zero field."""
-    return _at_rest(network, batch, list(network.names))
-
-
-def _at_rest(network: Network, batch: tuple[int, ...], names: list[str]) -> State:
-    layers = [network.layer(name) for name in names]
-    return {layer.name: jnp.asarray(layer.unit.mode(jnp.zeros((*batch, layer.size))), float) for layer in layers}
 
 
 def contrast(
@@ -322,8 +221,8 @@ class _Shown:
         self.keys: Iterator[Array] = iter(jax.random.split(key, 8))
 
     def beginning(self, phase: Phase, base: State) -> State:
-        drawn = _drawn(self.network, self.batch, next(self.keys)) if phase.start in ("random", "data") else {}
-        rest = _at_rest(self.network, self.batch, [name for name in self.network.names if name not in drawn])
+        random = drawn(self.network, self.batch, next(self.keys)) if phase.start in ("random", "data") else {}
+        rest = at_rest(self.network, self.batch, [name for name in self.network.names if name not in random])
         stored = self.carry.get("particles", {})
         sources: dict[str, Any] = {
             "data": self.data,
@@ -333,7 +232,7 @@ class _Shown:
             "particles": {name: jnp.asarray(layer[self.index], float) for name, layer in stored.items()},
             "base": base,
         }
-        return {**rest, **drawn, **sources[phase.start]}
+        return {**rest, **random, **sources[phase.start]}
 
     def reached(self, phase: Phase, sign: Array, base: State) -> _Reached:
         """A phase come to rest; the conditioned network is made once, for the relaxation and for the gradient."""
@@ -423,9 +322,3 @@ def _unsettled(ends: Mapping[str, _Reached]) -> dict[str, Array]:
     """The fraction of examples that did not come to rest in each phase that had a tolerance."""
     settled = {name: reached.end.converged for name, reached in ends.items() if reached.end is not None}
     return {f"unconverged_{name}": jnp.mean(~rested) for name, rested in settled.items() if rested is not None}
-
-
-def errors(cost: Cost, prediction: Array, target: Array) -> dict[str, Array]:
-    """The cost of a prediction, and how often its largest component is the wrong one."""
-    wrong = jnp.argmax(prediction, axis=-1) != jnp.argmax(target, axis=-1)
-    return {"cost": jnp.mean(cost(prediction, target)), "error": jnp.mean(wrong)}

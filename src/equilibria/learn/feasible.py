@@ -15,7 +15,7 @@ from equilibria.model.network import Network
 from equilibria.model.world import squared_error
 
 if TYPE_CHECKING:
-    from equilibria.learn.contrast import Phase
+    from equilibria.learn.phase import Phase
 
 
 def particle_bytes(network: Network, moving: Sequence[str], examples: int, precision: str = "float32") -> int:

@@ -11,7 +11,8 @@ from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.mean_field import MeanField
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.equilibrators.temper import Tempered
-from equilibria.learn.contrast import Phase, Recipe, Start
+from equilibria.learn.contrast import Recipe
+from equilibria.learn.phase import Phase, Start
 from equilibria.model.world import Cost, squared_error
 
 

@@ -24,7 +24,8 @@ from equilibria.equilibrators.cavity import Cavity
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.learn.loop import Loop, Metrics
+from equilibria.learn.journey import Metrics
+from equilibria.learn.loop import Loop
 from equilibria.learn.rule import Rule, Step
 from equilibria.model.units import Spin
 from equilibria.random import as_key

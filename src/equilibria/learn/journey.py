@@ -1,0 +1,147 @@
+"""A run under way: what is done between compiled chunks of steps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria.files import run as stored
+from equilibria.learn.advance import Carry
+from equilibria.learn.history import History
+from equilibria.learn.stopping import Callback, StopRun
+from equilibria.model.saving import describe
+from equilibria.progress import Pace
+
+if TYPE_CHECKING:
+    from equilibria.learn.loop import Loop
+
+Metrics = Callable[[Any], Mapping[str, ArrayLike]]
+
+
+class Diverged(ArithmeticError):
+    """Training left the finite numbers, or the parameters no longer make a system; the last checkpoint is from before that.
+
+    >>> import equilibria as eq
+    >>> machine = eq.rbm(visible=eq.Gaussian(), hidden=eq.Gaussian(), weights=[[0.5]])
+    >>> train(machine, np.full((2, 1), 9.0), eq.cd(1), steps=4, learning_rate=1.0, key=1)
+    Traceback (most recent call last):
+    equilibria.learn.loop.Diverged: training diverged between steps ...: not normalisable: ...
+    """
+
+
+class Journey:
+    """A run under way: where it is, and what is done on the way."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        carry: Carry,
+        history: History,
+        metrics: Metrics | None,
+        callbacks: list[Callback],
+        checkpoint: str | Path | None,
+    ):
+        self.loop, self.carry, self.history, self.metrics = loop, carry, history, metrics
+        self.callbacks, self.folder = callbacks, None if checkpoint is None else Path(checkpoint)
+        self.pace = Pace()
+        self.pending: dict[str, Any] | None = None  # a row whose report comes with the next step
+        self.placed = loop.layout.place((loop.advance, loop.data, loop.step_keys))
+        self.saved = -1
+
+    def advance(self, stop: int, bar: Any) -> None:
+        """Go to a step, in chunks of about a second."""
+        layout = self.loop.layout
+        while (now := int(self.carry.step)) < stop:
+            until = min(stop, now + layout.agreed(self.pace.length))
+            with self.pace.measured(until - now):
+                first = self._chunk(until)
+                self._look(now, until)
+            self._complete(first)
+            bar.update(until - now)
+            if until < stop:
+                self.pause(until)
+
+    def pause(self, step: int) -> None:
+        """Let the callbacks look; what is due at this step must be done, for a run that goes on begins after it."""
+        for callback in self.callbacks:
+            callback.chunk(step)
+
+    def _chunk(self, until: int) -> dict[str, Array]:
+        """Compiled steps to `until`; what the first of them reported."""
+        layout, (advance, data, keys) = self.loop.layout, self.placed
+        carry, goal = layout.place(self.carry, self.loop.advance.shared(self.carry)), layout.place(jnp.asarray(until))
+        with layout.in_use():
+            self.carry, first, self.finite = advance(carry, data, goal, keys)
+        return first
+
+    def _look(self, now: int, until: int) -> None:
+        """Stop where the parameters are no longer a system."""
+        reason: str | None = "the parameters are no longer finite"
+        if self.finite:
+            reason = None if self.loop.mapped else self.loop.rule.broken(self.carry.parameters)
+        if reason is not None:
+            where = f" The last good state is in {self.folder}." if self.saved >= 0 else ""
+            raise Diverged(
+                f"training diverged between steps {now} and {until}: {reason}. Use a smaller learning rate.{where}"
+            )
+
+    def wait_again(self, records: Sequence[int]) -> None:
+        """Let the row of the step that the run begins or goes on with wait for its report."""
+        step = int(self.carry.step)
+        if self.loop.rule.peeks and step in records and step not in self.history.columns.get("step", ()):
+            self.record(step)
+
+    def record(self, step: int) -> None:
+        """Add a row to the history, and show it to the callbacks."""
+        row = {"step": step, "epoch": step / self.loop.per_epoch}
+        measured = {} if self.metrics is None else dict(self.metrics(self.carry.parameters))
+        if self.loop.rule.peeks:
+            self.pending = row | measured
+            return
+        count = np.maximum(np.asarray(self.carry.counted), 1)
+        means = {name: np.asarray(total) / count for name, total in self.carry.totals.items()}
+        zeroed = jax.tree.map(jnp.zeros_like, (self.carry.totals, self.carry.counted))
+        self.carry = eqx.tree_at(lambda c: (c.totals, c.counted), self.carry, zeroed)
+        self._add(row | means | measured)
+
+    def _complete(self, report: Mapping[str, Array]) -> None:
+        """The report of a step is about the parameters before it: those of the row that waits for it."""
+        if self.pending is not None:
+            row, self.pending = self.pending | {name: np.asarray(value) for name, value in report.items()}, None
+            self._add(row)
+
+    def _add(self, row: Mapping[str, Any]) -> None:
+        shown = self.history.add(row)
+        for callback in self.callbacks:
+            callback.record(int(row["step"]), self.carry.parameters, shown)
+
+    def save(self) -> None:
+        """Write the full state; rows that wait for their report are written when they have it."""
+        step = int(self.carry.step)
+        if self.folder is None or step == self.saved:
+            return
+        whole = self.loop.layout.gathered(self.carry)  # by every process, although one writes
+        if self.loop.layout.writes:
+            structure = describe(whole.parameters, f"{stored.PREFIX}.parameters")[1]
+            columns = self.history.arrays() if len(self.history) else {}
+            stored.save(self.folder, step, whole, columns, self.loop.setup, {"model": structure})
+        self.saved = step
+
+    def finish(self) -> None:
+        """Complete the last row by a step that is looked at and not taken."""
+        if self.pending is not None:
+            copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, self.carry.rule)
+            before = self.carry
+            report = self._chunk(int(self.carry.step) + 1)
+            self.carry = eqx.tree_at(lambda c: c.rule, before, copied)
+            with contextlib.suppress(StopRun):
+                self._complete(report)

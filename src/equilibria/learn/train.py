@@ -1,0 +1,146 @@
+"""`train`: what a user calls to learn from data with any rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jax import Array
+
+from equilibria import check
+from equilibria.learn.journey import Metrics
+from equilibria.learn.loop import Loop
+from equilibria.learn.rule import PyTree, Rule
+from equilibria.learn.stopping import Callback
+from equilibria.random import as_key
+
+
+class Run(NamedTuple):
+    """What training leaves.
+
+    Attributes:
+        parameters: what was learned; `network` is another name for it.
+        history: the records, an `xarray.Dataset`.
+        carry: what the rule carried last, chains or particles; `train(carry=...)` goes on from it.
+        stopped: why a callback ended the run, None if it went to its end.
+
+    >>> import equilibria as eq
+    >>> run = train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), steps=2, key=1)
+    >>> run.history["step"].values, sorted(run.carry), run.stopped
+    (array([1, 2]), ['carried', 'chains'], None)
+    """
+
+    parameters: Any
+    history: xr.Dataset
+    carry: Any
+    stopped: str | None = None
+
+    @property
+    def network(self) -> Any:
+        """The network that was trained."""
+        return self.parameters
+
+
+def train(
+    model: Any,
+    data: Any,
+    rule: Rule,
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    batch_size: int = 100,
+    probabilities: bool = False,
+    learning_rate: float | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    metrics: Metrics | None = None,
+    record: Sequence[int] | None = None,
+    callbacks: Sequence[Callback | Callable[[int, Any, Mapping[str, np.ndarray]], None]] = (),
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+    carry: Any = None,
+    runs: int | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    show_progress: bool | None = None,
+    key: Array | int,
+) -> Run:
+    """Learn from data with any rule and any optimiser.
+
+    Args:
+        model: what is learned: a network, or any pytree of parameters that the rule knows.
+        data: for a network (examples, size) for its first layer, a pair for the first and the last layer, or by layer;
+            for other rules what they take, with the examples on the first axis. It is held once, in its own dtype.
+        rule: a recipe such as `pcd(steps=10)`, or any other `Rule`.
+        epochs: passes through fresh shuffles of the data; examples that do not fill a batch sit out. A batch of all
+            examples is not shuffled.
+        steps: the number of updates, in place of epochs.
+        batch_size: examples in an update.
+        probabilities: data may lie between a unit's values and are taken as its means (grey pixels).
+        learning_rate: of plain gradient descent (0.01 by default), or of an optimiser made by
+            `optax.inject_hyperparams`; other optimisers have their own.
+        optimiser: an optax transformation.
+        metrics: a function of the parameters that returns numbers by name, called at each record.
+        record: the steps at which the history gets a row; by default 1, 2, 4, 8, ... and the end of each epoch. The
+            rule's own report, averaged since the last record, goes there too.
+        callbacks: called at each record with the step, the parameters and the row; see `StopRun`, `Patience`,
+            `TimeLimit`, `OnSignal`.
+        checkpoint: a folder that gets the full state.
+        checkpoint_every: every so many steps, each epoch by default; also at the end and when the run is stopped.
+        resume: go on from what is in the folder, on any number of devices. What decides the run must be as it was:
+            data, rule, batch size, optimiser and rate, key. Its length, records, metrics and callbacks may change.
+        carry: what an earlier run's rule carried, to go on with its chains.
+        runs: as many independent runs side by side, from the same start with keys of their own; everything that comes
+            back then has a leading axis.
+        devices: shares chains and minibatches out between so many devices (or those given); the result is that of one
+            device up to the order of floating-point sums.
+        show_progress: a progress bar; by default on a terminal only.
+        key: a random key or a seed.
+
+    Returns:
+        The parameters, the history, what the rule carries, and why it was stopped, if it was.
+
+    Raises:
+        ValueError: if an argument cannot be served, or what is resumed is another run.
+        Diverged: if the parameters are no longer finite.
+
+    >>> import equilibria as eq
+    >>> run = train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), epochs=2, batch_size=2, key=1)
+    >>> run.history.sizes["step"], run.network.names
+    (3, ('visible', 'hidden'))
+    """
+    if not isinstance(rule, Rule):
+        given = f"{rule!r}, which is not called" if callable(rule) else repr(rule)
+        check.refuse("rule", given, "a rule such as eq.pcd(steps=10)")
+    # NumPy's and Python's real numbers are learned like any others.
+    model = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_inexact_array_like(leaf) else leaf, model)
+    data = rule.prepared(model, data, probabilities)
+    key = as_key(key)
+    if runs is not None:
+        check.count("runs", runs)
+        model, carry = _repeated(model, runs), _repeated(carry, runs)
+        key = jax.random.split(key, runs)
+    loop = Loop(
+        rule, data, key, batch_size, optimiser=optimiser, learning_rate=learning_rate, mapped=runs is not None,
+        devices=devices,
+    )  # fmt: skip
+    total = loop.length(epochs, steps)
+    records = loop.default_records(total) if record is None else [check.count("record", step) for step in record]
+    found, history, stopped = loop.run(
+        model, total, records, carry=carry, metrics=metrics, callbacks=callbacks, checkpoint=checkpoint,
+        every=checkpoint_every, resume=resume, show_progress=show_progress,
+    )  # fmt: skip
+    return Run(found.parameters, history.dataset(() if runs is None else ("run",)), found.rule, stopped)
+
+
+def _repeated(tree: PyTree, runs: int) -> PyTree:
+    def repeated(leaf: Any) -> Any:
+        return jnp.broadcast_to(leaf, (runs, *leaf.shape)) if eqx.is_array(leaf) else leaf
+
+    return jax.tree.map(repeated, tree)
