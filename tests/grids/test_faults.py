@@ -12,13 +12,17 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 
 import equilibria as eq
 import gridcells
+from equilibria import files
+from equilibria.app.cli import main
 from equilibria.grids.engines import WorkersLost, on_cluster
 from equilibria.grids.results import StorageError
+from equilibria.papers.agliari2024 import dreaming
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]  # where the workers find `gridcells`
 ENVIRONMENT = os.environ | {
     "PYTHONPATH": str(HERE),
     "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir,
@@ -138,29 +142,24 @@ def test_every_engine_gives_the_same_bits_on_a_cluster(cluster):
     np.testing.assert_array_equal(remote["overlaps"], reference["overlaps"])
 
 
-REPRODUCE = """
-import dataclasses, functools, os, sys, types
-import equilibria as eq, gridcells, tiny
-from equilibria import cli, papers
+def test_reproduce_computes_its_grids_on_the_cluster(cluster, tmp_path, monkeypatch):
+    """Every network of a figure is simulated by one of the two workers, each does some, and the numbers are the same."""
+    import distributed
 
-def run(config, progress):
-    cells = eq.grid(functools.partial(gridcells.where, here=os.getpid()), x=config.points, batch=False, show_progress=True)
-    assert (cells["elsewhere"] == 1).all()
-    return cells[["y"]]
-
-papers.INDEX["tiny/remote"] = "Far away"
-experiment = dataclasses.replace(tiny.experiment, id="tiny/remote", title="Far away", run=run)
-sys.modules["equilibria.papers.tiny.remote"] = types.SimpleNamespace(experiment=experiment)
-sys.exit(cli.main(["reproduce", "tiny/remote", "--out", sys.argv[1], "--cluster", sys.argv[2]]))
-"""
-
-
-def test_reproduce_computes_its_grids_on_the_cluster(cluster, tmp_path):
-    command = [sys.executable, "-c", REPRODUCE, str(tmp_path / "out"), cluster.address]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "held      The slope is <2>" in done.stdout
-    assert (tmp_path / "out" / "result.nc").exists()
+    tiny = dreaming.Config(size=60, sleeps=(0.0, 1.0), loads=(0.05, 0.3, 0.6, 0.9), chains=3, sweeps=4)
+    monkeypatch.setitem(dreaming.PRESETS, "quick", tiny)
+    monkeypatch.setattr("equilibria.app.compile_cache.cache_compilations", lambda: None)
+    command = ["reproduce", "agliari2024/dreaming", "--out"]
+    with distributed.Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+        main([*command, str(tmp_path / "remote"), "--cluster", cluster.address])
+        computed = dict(client.run(lambda dask_worker: (os.getpid(), dask_worker.state.executed_count)).values())
+    assert computed.keys() == {worker.pid for worker in cluster.workers}
+    assert all(computed.values())
+    assert sum(computed.values()) == len(tiny.sleeps) * len(tiny.loads)
+    main([*command, str(tmp_path / "here")])
+    here, remote = (files.load_dataset(tmp_path / name / "result.nc") for name in ("here", "remote"))
+    xr.testing.assert_equal(here, remote)
 
 
 @pytest.mark.slow
