@@ -4,7 +4,6 @@ import dataclasses
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,9 +21,10 @@ def tiny_papers(monkeypatch, tmp_path):
         monkeypatch.delitem(papers.INDEX, id)
     for id, experiment in known.items():
         monkeypatch.setitem(papers.INDEX, id, experiment.title)
-        module = SimpleNamespace(experiment=experiment)
-        monkeypatch.setitem(sys.modules, f"equilibria.papers.{id.replace('/', '.')}", module)
-    monkeypatch.setattr("equilibria.compiled.cache_compilations", lambda: None)  # leave the test process as it is
+        monkeypatch.setitem(sys.modules, f"equilibria.papers.{id.replace('/', '.')}", tiny.as_module(experiment))
+    monkeypatch.setattr(
+        "equilibria.app.compile_cache.cache_compilations", lambda: None
+    )  # leave the test process as it is
     monkeypatch.chdir(tmp_path)
 
 
@@ -116,11 +116,9 @@ def test_interruption_is_quiet(monkeypatch, capsys):
     def interrupt(config, progress):
         raise KeyboardInterrupt
 
-    object.__setattr__(tiny.wrong, "run", interrupt)
-    try:
-        assert main(["reproduce", "tiny/wrong"]) == 130
-    finally:
-        object.__setattr__(tiny.wrong, "run", tiny.run)
+    endless = dataclasses.replace(tiny.wrong, run=interrupt)
+    monkeypatch.setitem(sys.modules, "equilibria.papers.tiny.wrong", tiny.as_module(endless))
+    assert main(["reproduce", "tiny/wrong"]) == 130
     assert capsys.readouterr().err == "equilibria: interrupted\n"
 
 
@@ -132,8 +130,8 @@ def test_wrong_arguments_are_exit_code_2(arguments, capsys):
 
 
 COMPILE = """
-import jax, equilibria.compiled
-equilibria.compiled.cache_compilations()
+import jax, equilibria.app.compile_cache
+equilibria.app.compile_cache.cache_compilations()
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.jit(lambda x: x + 1)(1.0)
 print(jax.config.jax_compilation_cache_dir)
@@ -157,7 +155,7 @@ def test_report_leaves_out_figures_whose_data_are_missing(capsys, monkeypatch, t
         raise FileNotFoundError("mnist: set EQUILIBRIA_DATA")
 
     lacking = dataclasses.replace(tiny.wrong, run=missing)
-    monkeypatch.setitem(sys.modules, "equilibria.papers.tiny.wrong", SimpleNamespace(experiment=lacking))
+    monkeypatch.setitem(sys.modules, "equilibria.papers.tiny.wrong", tiny.as_module(lacking))
     assert main(["report", "--out", "pages"]) == 0
     assert capsys.readouterr().err == "Left out for want of data: tiny/wrong.\nmnist: set EQUILIBRIA_DATA\n"
     assert "straight" in (tmp_path / "pages/report.html").read_text()

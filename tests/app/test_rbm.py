@@ -1,11 +1,17 @@
 """The command line of restricted Boltzmann machines, on files of every kind."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
+import jax
 import numpy as np
 import pytest
 
-from equilibria import load_network
+from equilibria import files, load_network
 from equilibria.app import cli, rbm
 
 ROWS = np.repeat(np.eye(9), 6, axis=0)
@@ -22,10 +28,11 @@ def table(tmp_path):
 def test_train_resume_sample_evaluate(tmp_path, table, capsys):
     out = tmp_path / "run"
     train = ["train", "rbm", "--data", table, "--out", str(out), *SMALL]
-    assert cli.main([*train, "--epochs", "2"]) == 0
-    assert cli.main([*train, "--epochs", "4"]) == 2
-    assert "resume" in capsys.readouterr().err
-    assert cli.main([*train, "--epochs", "4", "--resume"]) == 0
+    assert cli.main([*train, "--epochs", "2", "--final-rate", "1"]) == 0
+    assert cli.main([*train, "--epochs", "4", "--final-rate", "1"]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert cli.main([*train, "--epochs", "4", "--final-rate", "1", "--resume"]) == 0
+    assert json.loads((out / "run.json").read_text())["epochs"] == 4
     assert load_network(out).layers[1].size == 4
     for picture in ("samples.png", "filters.png", "learning.png"):
         assert (out / picture).stat().st_size > 1000
@@ -36,6 +43,58 @@ def test_train_resume_sample_evaluate(tmp_path, table, capsys):
     assert cli.main(["evaluate", str(out), "--data", table]) == 0
     assert "nats per example (exact)" in capsys.readouterr().out
     assert json.loads((out / "evaluation.json").read_text())["value"] < -1
+
+
+def test_a_run_whose_rate_falls_keeps_its_length(tmp_path, table, capsys):
+    """With another number of epochs the rates before would have been others too."""
+    train = ["train", "rbm", "--data", table, "--out", str(tmp_path / "run"), *SMALL, "--resume"]
+    assert cli.main([*train, "--epochs", "2"]) == 0
+    assert cli.main([*train, "--epochs", "3"]) == 2
+    assert "--epochs: got 3; allowed: 2, over which the learning rate falls" in capsys.readouterr().err
+    assert cli.main([*train, "--epochs", "2"]) == 0
+
+
+def signalled(arguments, number, out, after):
+    """Start the command in a process of its own, and send it a signal when a checkpoint newer than `after` is there."""
+    cache = {"JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir}
+    command = [sys.executable, "-m", "equilibria.app.cli", *arguments]
+    process = subprocess.Popen(
+        command, env=os.environ | cache, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while files.latest(out) in (None, after) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    told, error = process.communicate(timeout=120)
+    return process.returncode, told, error
+
+
+def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(tmp_path, table, capsys):
+    """Stopped by SIGUSR1, resumed, stopped by SIGTERM, resumed, stopped by its time limit, resumed: the same bits."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+
+    def train(out, *options):
+        return ["train", "rbm", "--data", table, "--out", str(out), *SMALL, "--epochs", "100", "--resume", *options]
+
+    after = None
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        code, told, error = signalled(train(parts), number, parts, after)
+        assert (code, error) == (75, "")
+        assert told == (
+            f"{parts}: stopped, the system asked for it ({number.name}); "
+            "checkpoint and history.nc are there, --resume goes on\n"
+        )
+        after = files.latest(parts)
+        assert not (parts / "samples.png").exists()
+    assert cli.main(train(parts, "--time-limit", "0.001")) == 75
+    assert "stopped, the time limit of 0.001 s is reached" in capsys.readouterr().out
+    assert files.latest(parts) not in (None, after)
+    assert cli.main(train(parts)) == 0
+    assert cli.main(train(whole)) == 0
+    for first, second in zip(*(jax.tree.leaves(load_network(out)) for out in (whole, parts)), strict=True):
+        np.testing.assert_array_equal(first, second)
+    histories = [files.load_dataset(out / "history.nc") for out in (whole, parts)]
+    assert histories[0].identical(histories[1])
+    assert histories[0].sizes["step"] == 102  # steps 1 and 2, and the ends of 100 epochs
 
 
 def test_tables_of_every_kind(tmp_path):

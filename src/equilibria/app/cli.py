@@ -6,16 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import tyro
 
+from equilibria.learn.names import LikelihoodRecipe
 from equilibria.papers import INDEX, check_id
 
-if TYPE_CHECKING:
-    from equilibria.papers.frame import Reproduction
-
 Preset = Literal["quick", "full"]
+Units = Literal["binary", "spin", "gaussian"]
 Cluster = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")]
 
 
@@ -46,15 +45,11 @@ def reproduce(
             computed here.
     """
     check_id(experiment)  # a misspelt name is answered before the slow imports
+    from equilibria.app import figures
     from equilibria.app.compile_cache import cache_compilations
-    from equilibria.grids.engines import on_cluster
-    from equilibria.papers import frame
 
     cache_compilations()
-    with on_cluster(cluster):
-        result = frame.reproduce(experiment, preset, out, force=force)
-    _print_claims(experiment, result)
-    return 0 if result.held else 1
+    return figures.reproduce(experiment, preset, out, force, cluster)
 
 
 def report(out: Path = Path("results"), preset: Preset = "quick") -> int:
@@ -67,29 +62,11 @@ def report(out: Path = Path("results"), preset: Preset = "quick") -> int:
         out: folder for the results and for report.html.
         preset: quick is a small version of each run, full is the size of the papers.
     """
-    from equilibria.app import report as page
+    from equilibria.app import figures
     from equilibria.app.compile_cache import cache_compilations
-    from equilibria.papers import frame
 
     cache_compilations()
-    claims, lacking = [], {}
-    for id in sorted(INDEX):
-        try:
-            result = frame.reproduce(id, preset, frame.folder_of(id, preset, out))
-        except FileNotFoundError as missing:  # a data set that is neither here nor to be downloaded
-            lacking[id] = missing
-            continue
-        _print_claims(id, result)
-        claims += result.claims
-    if lacking:
-        print(
-            f"Left out for want of data: {', '.join(lacking)}.",
-            *set(map(str, lacking.values())),
-            sep="\n",
-            file=sys.stderr,
-        )
-    print(f"{sum(claim.held for claim in claims)} of {len(claims)} claims hold. Open {page.write(out)}")
-    return 0
+    return figures.report(out, preset)
 
 
 def phase_diagram(
@@ -149,7 +126,7 @@ def train(
     data: Annotated[Path, tyro.conf.arg(metavar="FILE")],
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
     hidden: int = 100,
-    recipe: Literal["cd", "pcd", "rdm", "tempered", "mean_field", "tap"] = "pcd",
+    recipe: LikelihoodRecipe = "pcd",
     steps: int = 1,
     epochs: int = 10,
     batch_size: int = 100,
@@ -158,13 +135,17 @@ def train(
     final_rate: float = 0.1,
     l1: float = 0.0,
     l2: float = 0.0,
-    visible_units: Literal["binary", "spin", "gaussian"] = "binary",
-    hidden_units: Literal["binary", "spin", "gaussian"] = "binary",
+    visible_units: Units = "binary",
+    hidden_units: Units = "binary",
     array: str | None = None,
     seed: int = 0,
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    time_limit: Annotated[float | None, tyro.conf.arg(metavar="SECONDS", help_behavior_hint="")] = None,
 ) -> int:
     """Train a restricted Boltzmann machine on a table of your own.
+
+    When the time limit is reached, or the system sends SIGTERM or SIGUSR1, as batch queues do, the run writes its checkpoint
+    and the exit code is 75: the same command with --resume goes on, bit for bit as if it had not been stopped.
 
     Args:
         kind: what to train.
@@ -177,32 +158,34 @@ def train(
         batch_size: examples in an update.
         chains: persistent chains; as many as examples in a batch by default.
         learning_rate: at the start; it falls linearly.
-        final_rate: what it falls to, as a fraction.
+        final_rate: what it falls to, as a fraction. 1 keeps it, and lets a run that is resumed have more epochs.
         l1: penalty on the size of the couplings.
         l2: penalty on their squares.
         visible_units: kind of the features.
         hidden_units: kind of the hidden neurons.
         array: name of the array, for files with several.
         seed: of every random number.
-        resume: go on with the run in the folder.
+        resume: go on with the run in the folder, if there is one.
+        time_limit: stop after so many seconds of training, within about a second. By default never.
     """
     from equilibria.app import rbm
     from equilibria.app.compile_cache import cache_compilations
 
     cache_compilations()
-    options = {
-        "recipe": recipe,
-        "steps": steps,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "chains": chains,
-        "learning_rate": learning_rate,
-        "final_rate": final_rate,
-        "l1": l1,
-        "l2": l2,
-        "seed": seed,
-        "resume": resume,
-    }
+    options = rbm.Training(
+        recipe=recipe,
+        steps=steps,
+        epochs=epochs,
+        batch_size=batch_size,
+        chains=chains,
+        learning_rate=learning_rate,
+        final_rate=final_rate,
+        l1=l1,
+        l2=l2,
+        seed=seed,
+        resume=resume,
+        time_limit=time_limit,
+    )
     return rbm.train(data, out, array, hidden, (visible_units, hidden_units), options)
 
 
@@ -271,7 +254,18 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; errors of use are one line on stderr and exit code 2."""
+    """Run one command; errors of use are one line on stderr.
+
+    Args:
+        arguments: those of the process by default.
+
+    Returns:
+        The exit code: 0; 1 where the answer is no (a claim that does not hold, a picture that is not recalled); 2 for an
+        error of use; 75 for a run that was told to stop and can go on; 130 after Ctrl-C.
+
+    >>> main(["reproduce", "no/such-figure"])
+    2
+    """
     try:
         return tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
@@ -290,16 +284,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("equilibria: interrupted", file=sys.stderr)
         return 130  # what shells expect of a program stopped by Ctrl-C
-
-
-def _print_claims(id: str, result: Reproduction) -> None:
-    seconds = result.dataset.attrs["seconds"]
-    how = f"kept from {result.dataset.attrs['created']}; --force runs it again" if result.cached else f"{seconds:.1f} s"
-    print(f"{id} ({how})")
-    for claim in result.claims:
-        verdict = "held    " if claim.held else "NOT HELD"
-        print(f"  {verdict}  {claim.says}: {claim.expectation}, measured {claim.measured:.4g}  [{claim.source}]")
-    print(f"  in {result.folder}", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 from PIL import Image, UnidentifiedImageError
 
 import equilibria as eq
@@ -45,7 +46,7 @@ def _diagram(loads: np.ndarray, temperatures: np.ndarray, sleeps: Sequence[float
     return xr.Dataset(variables, coordinates)
 
 
-def _drawn(diagram: xr.Dataset, names: list[str]):
+def _drawn(diagram: xr.Dataset, names: list[str]) -> Figure:
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
@@ -78,19 +79,19 @@ def _drawn(diagram: xr.Dataset, names: list[str]):
 
 def recall(patterns: Path, cue: Path, sleep: float, temperature: float, sweeps: int, seed: int, out: Path) -> int:
     """Store every picture of a folder, let the network fall from the cue, and say which one it came to."""
-    files = sorted(path for path in patterns.iterdir() if path.suffix.lower() in PICTURES)
-    if not files:
+    paths = sorted(path for path in patterns.iterdir() if path.suffix.lower() in PICTURES)
+    if not paths:
         check.refuse(
             "--patterns", f"{patterns}, without pictures", f"a folder with files {', '.join(sorted(PICTURES))}"
         )
-    stored, shown = [_picture(path) for path in files], _picture(cue)
-    for path, picture in zip([*files[1:], cue], [*stored[1:], shown], strict=True):
+    stored, shown = [_picture(path) for path in paths], _picture(cue)
+    for path, picture in zip([*paths[1:], cue], [*stored[1:], shown], strict=True):
         if picture.shape != stored[0].shape:
-            check.refuse(str(path), f"a picture of shape {picture.shape}", f"{stored[0].shape}, as {files[0]}")
+            check.refuse(str(path), f"a picture of shape {picture.shape}", f"{stored[0].shape}, as {paths[0]}")
     spins = eq.data.binarise(np.stack([*stored, shown]))
     network = eq.hopfield(spins[:-1], sleep=sleep)
     found = eq.retrieve(network, spins[:-1], spins[-1], temperature=temperature, sweeps=sweeps, key=seed)
-    closest = files[int(found.pattern)].name
+    closest = paths[int(found.pattern)].name
     panels = np.stack([spins[-1], np.asarray(found.state), spins[int(found.pattern)]])
     with plots.style(), files.replacing(out) as temporary:
         figure = plots.image_row(panels.reshape(3, *shown.shape), ["cue", "recalled", closest])

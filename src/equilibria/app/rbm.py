@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import optax
+import xarray as xr
 from matplotlib.figure import Figure
 
 import equilibria as eq
 from equilibria import check, files, plots
-from equilibria.learn import recipes
+from equilibria.learn.recipes import likelihood_recipe
+from equilibria.learn.stopping import REQUEUE
+from equilibria.measure.partition import Method
 
 _UNITS = {"binary": eq.Binary, "spin": eq.Spin, "gaussian": eq.Gaussian}
 
 
 def read(path: Path, name: str | None = None) -> np.ndarray:
-    """The table (examples, features) in a .npy, .npz, .csv or .h5 file; `name` picks one of several arrays."""
+    """The table in a file.
+
+    Args:
+        path: a .npy, .npz, .csv or .h5 file.
+        name: which of several arrays in it.
+
+    Returns:
+        (examples, features).
+
+    Raises:
+        ValueError: if there is no such file, or no such table in it.
+    """
     path = Path(path)
     if not path.is_file():
         check.refuse("data", str(path), "an existing .npy, .npz, .csv or .h5 file")
@@ -32,18 +47,21 @@ def read(path: Path, name: str | None = None) -> np.ndarray:
     return values.astype(np.uint8) if values.dtype.kind == "b" else values
 
 
-def _readers(name: str | None) -> dict[str, Any]:
-    def npz(path):
+def _readers(name: str | None) -> dict[str, Callable[[Path], np.ndarray]]:
+    def npy(path: Path) -> np.ndarray:
+        return np.load(path, allow_pickle=False)
+
+    def npz(path: Path) -> np.ndarray:
         with np.load(path, allow_pickle=False) as file:
             return _chosen(file, list(file.files), name)
 
-    def h5(path):
+    def h5(path: Path) -> np.ndarray:
         import h5py
 
         with h5py.File(path) as file:
-            return np.asarray(_chosen(file, [key for key in file if isinstance(file[key], h5py.Dataset)], name))
+            return _chosen(file, [key for key in file if isinstance(file[key], h5py.Dataset)], name)
 
-    def csv(path):
+    def csv(path: Path) -> np.ndarray:
         first = path.read_text().split("\n", 1)[0].replace(",", " ").split()
         try:
             header = 0 * len([float(word) for word in first])
@@ -51,54 +69,91 @@ def _readers(name: str | None) -> dict[str, Any]:
             header = 1
         return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2)
 
-    return {".npy": lambda path: np.load(path, allow_pickle=False), ".npz": npz, ".csv": csv, ".h5": h5, ".hdf5": h5}
+    return {".npy": npy, ".npz": npz, ".csv": csv, ".h5": h5, ".hdf5": h5}
 
 
-def _chosen(file, names: list[str], name: str | None):
+def _chosen(file: Mapping[str, Any], names: list[str], name: str | None) -> np.ndarray:
     if name is None and len(names) != 1:
         check.refuse("array", None, f"one of the arrays in the file: {', '.join(names)}")
-    return file[names[0] if name is None else check.choice("array", name, names)]
+    return np.asarray(file[names[0] if name is None else check.choice("array", name, names)])
 
 
-def train(
-    data: Path, out: Path, array: str | None, hidden: int, units: tuple[str, str], options: dict[str, Any]
-) -> int:
+class Training(NamedTuple):
+    """How a machine is trained, as the options of `equilibria train` say it."""
+
+    recipe: str
+    steps: int
+    epochs: int
+    batch_size: int
+    chains: int | None
+    learning_rate: float
+    final_rate: float
+    l1: float
+    l2: float
+    seed: int
+    resume: bool
+    time_limit: float | None
+
+    def rate(self, examples: int) -> optax.ScalarOrSchedule:
+        """The learning rate: a number, or a line down to the final rate."""
+        if self.final_rate == 1:
+            return self.learning_rate
+        updates = self.epochs * (examples // min(self.batch_size, examples))
+        return optax.linear_schedule(self.learning_rate, self.learning_rate * self.final_rate, updates)
+
+    def stops(self) -> list[eq.Callback]:
+        """What may end the run before its time."""
+        limit = [] if self.time_limit is None else [eq.TimeLimit(self.time_limit)]
+        return [eq.OnSignal(), *limit]
+
+
+def train(data: Path, out: Path, array: str | None, hidden: int, units: tuple[str, str], options: Training) -> int:
     """Train and leave a checkpoint, history.nc and pictures in `out`; with `resume` go on from what is there."""
     rows = read(data, array)
     visible, other = (
         _UNITS[check.choice(end, unit, _UNITS)]() for end, unit in zip(("visible", "hidden"), units, strict=True)
     )
-    network = eq.rbm(rows.shape[1], hidden, visible=visible, hidden=other, key=options["seed"])
+    network = eq.rbm(rows.shape[1], hidden, visible=visible, hidden=other, key=options.seed)
     network = eq.independent_site_biases(network, rows, probabilities=True)
-    examples = len(rows)
-    steps = options["epochs"] * (examples // min(options["batch_size"], examples))
-    schedule = optax.linear_schedule(options["learning_rate"], options["learning_rate"] * options["final_rate"], steps)
-    make = getattr(
-        recipes, check.choice("recipe", options["recipe"], ("cd", "pcd", "rdm", "tempered", "mean_field", "tap"))
-    )
-    chains = {} if options["recipe"] in ("cd", "rdm") else {"chains": options["chains"]}
-    recipe = make(steps=options["steps"], l1=options["l1"], l2=options["l2"], **chains)
+    recipe = likelihood_recipe(options.recipe, steps=options.steps, chains=options.chains, l1=options.l1, l2=options.l2)
+    _begun(out, {"data": str(data), "hidden": hidden, **options._asdict()})
     try:
         run = eq.train(
             network,
             rows,
             recipe,
-            epochs=options["epochs"],
-            batch_size=options["batch_size"],
-            optimiser=optax.sgd(schedule),
+            epochs=options.epochs,
+            batch_size=options.batch_size,
+            optimiser=optax.sgd(options.rate(len(rows))),
             metrics=eq.watch_spectrum(),
+            callbacks=options.stops(),
             probabilities=True,
             checkpoint=out,
-            resume=options["resume"],
-            key=options["seed"],
+            resume=options.resume,
+            key=options.seed,
         )
     except eq.Diverged as error:
-        raise ValueError(f"{error} The last good state is in {out}.") from error
+        raise ValueError(str(error)) from error
     files.save_dataset(out / "history.nc", run.history)
-    files.write_atomic(out / "run.json", json.dumps({"data": str(data), "hidden": hidden, **options}).encode())
-    write_pictures(out, run.network, run.history, options["seed"])
+    if run.stopped is not None:
+        print(f"{out}: stopped, {run.stopped}; checkpoint and history.nc are there, --resume goes on", flush=True)
+        return REQUEUE
+    write_pictures(out, run.network, run.history, options.seed)
     print(f"{out}: {int(run.history.step[-1])} steps; checkpoint, history.nc, samples.png, filters.png, learning.png")
     return 0
+
+
+def _begun(out: Path, asked: dict[str, Any]) -> None:
+    """Keep what was asked in run.json. A run whose rate falls to its end cannot be given another end."""
+    path = out / "run.json"
+    if files.latest(out) is not None:
+        if not asked["resume"]:
+            check.refuse("--out", f"{out}, which holds a run", "another folder, or --resume to go on with that run")
+        before = json.loads(path.read_text()) if path.is_file() else asked
+        if asked["epochs"] != before["epochs"] and asked["final_rate"] != 1:
+            allowed = f"{before['epochs']}, over which the learning rate falls; with --final-rate 1 from the start, any"
+            check.refuse("--epochs", asked["epochs"], allowed)
+    files.write_atomic(path, json.dumps(asked).encode())
 
 
 def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
@@ -113,7 +168,15 @@ def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int,
     return 0
 
 
-def evaluate(folder: Path, data: Path, array: str | None, method: Any, steps: int, chains: int, seed: int) -> int:
+def evaluate(
+    folder: Path,
+    data: Path,
+    array: str | None,
+    method: Method | Literal["auto"],
+    steps: int,
+    chains: int,
+    seed: int,
+) -> int:
     """Print the log-likelihood of data with its error and bracket, and write it as evaluation.json into the folder."""
     network = eq.load_network(folder, fallback=True)
     rows = read(data, array)
@@ -129,10 +192,10 @@ def evaluate(folder: Path, data: Path, array: str | None, method: Any, steps: in
     return 0
 
 
-def write_pictures(out: Path, network: eq.Network, history, seed: int = 0) -> None:
-    """Samples, filters, and how spectrum and contrast moved."""
+def write_pictures(out: Path, network: eq.Network, history: xr.Dataset, seed: int = 0) -> None:
+    """Draw samples, filters, and how spectrum and contrast moved."""
     draws = eq.sample(network, eq.Sweeps(1000), chains=64, key=seed)
-    weights = np.asarray(network.couplings[0].weights)
+    weights = np.asarray(network.couplings[0].matrix())
     strongest = np.argsort(-np.linalg.norm(weights, axis=0))[:64]
     with plots.style():
         _save(out / "samples.png", _tiles(np.asarray(draws[network.names[0]])))

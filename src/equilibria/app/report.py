@@ -14,27 +14,44 @@ from equilibria.papers.claims import Claim
 
 
 class Entry(NamedTuple):
-    """One reproduced figure, as its folder holds it."""
+    """One reproduced figure, as its folder holds it.
+
+    Attributes:
+        id: "paper/figure".
+        title: what it shows.
+        claims: what the paper says, beside what was measured.
+        figure: the picture, a PNG file.
+        made: what config.json says: preset, seconds, versions.
+    """
 
     id: str
     title: str
     claims: list[Claim]
-    figure: bytes  # PNG
-    made: dict[str, Any]  # config.json: preset, seconds, versions
+    figure: bytes
+    made: dict[str, Any]
 
     @property
     def held(self) -> int:
+        """The number of claims that hold."""
         return sum(claim.held for claim in self.claims)
 
     @property
     def anchor(self) -> str:
+        """Its name inside the page."""
         return f"{self.id}/{self.made['preset']}".replace("/", "-")
 
 
 def write(folder: str | Path) -> Path:
-    """Write report.html about every result at any depth below `folder`, and return its path.
+    """Write one page, report.html, about every result in a folder. It needs no other file, no script and no network.
 
-    The page needs no other file, no script and no network.
+    Args:
+        folder: the results may be at any depth below it.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        ValueError: if a result is not complete.
     """
     folder = Path(folder)
     entries = [_read(path.parent) for path in sorted(folder.rglob("claims.json"))]
@@ -45,6 +62,12 @@ def write(folder: str | Path) -> Path:
 
 def render(entries: Sequence[Entry]) -> str:
     """The page as HTML.
+
+    Args:
+        entries: the figures, in their order.
+
+    Returns:
+        The whole page.
 
     >>> claim = Claim("Below 1 it orders", "Eq. (5)", "close", 1.0, 1.01, 0.05, "grid spacing")
     >>> entry = Entry("paper/figure", "Order & disorder", [claim], b"", {"preset": "quick", "seconds": 2.0})
