@@ -56,7 +56,11 @@ def test_a_run_whose_rate_falls_keeps_its_length(tmp_path, table, capsys):
 
 def signalled(arguments, number, out, after):
     """Start the command in a process of its own, and send it a signal when a checkpoint newer than `after` is there."""
-    cache = {"JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir}
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
     command = [sys.executable, "-m", "equilibria.app.cli", *arguments]
     process = subprocess.Popen(
         command, env=os.environ | cache, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
