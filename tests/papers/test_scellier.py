@@ -40,7 +40,7 @@ def test_table2_goes_on_after_a_stop(tmp_path, monkeypatch):
     small = table2.Config(
         train=200, paper_size=10, paper_epochs=(2, 0, 0), fast_epochs=(0, 0, 0), our_epochs=(0, 0, 0), seed=1
     )
-    once = table2.run(small, progress, tmp_path / "once")
+    once = table2.run(small, tmp_path / "once")
     error, calls = table2.error, []
 
     def stopped(*arguments):
@@ -52,9 +52,9 @@ def test_table2_goes_on_after_a_stop(tmp_path, monkeypatch):
 
     monkeypatch.setattr(table2, "error", stopped)
     with pytest.raises(KeyboardInterrupt):
-        table2.run(small, progress, tmp_path / "twice")
+        table2.run(small, tmp_path / "twice")
     monkeypatch.setattr(table2, "error", error)
-    again = table2.run(small, progress, tmp_path / "twice")
+    again = table2.run(small, tmp_path / "twice")
     for column in ("train", "test", "unconverged"):
         np.testing.assert_array_equal(once[column], again[column])
     assert once["train"].sizes == {"network": 1, "epoch": 2}

@@ -32,7 +32,7 @@ class Config:
 
 
 def run(config: Config, progress) -> xr.Dataset:
-    """ln Z of both by enumeration, and the overlap with each pattern from sampling both, at each temperature."""
+    """The free energies of both by enumeration, and the overlap with each pattern from sampling both, at each temperature."""
     temperatures = np.array(config.temperatures)
     patterns = eq.data.random_patterns(config.count, config.size, key=eq.key(config.seed))
     networks = eq.hopfield(patterns), eq.hubbard_stratonovich(eq.hopfield(patterns))
@@ -66,7 +66,7 @@ def _own(targets, state):
 
 
 def _log_partitions(config: Config, temperatures: np.ndarray) -> np.ndarray:
-    """ln Z of a small network and of its machine, the Gaussian integrals' constant taken off the second."""
+    """The ln Z of a small network and of its machine, the Gaussian integrals' constant taken off the second."""
     patterns = eq.data.random_patterns(3, config.small, key=eq.key(config.seed + 2))
     network = eq.hopfield(patterns)
     machine = eq.hubbard_stratonovich(network)

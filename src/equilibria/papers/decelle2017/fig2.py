@@ -12,7 +12,7 @@ from equilibria.papers.decelle2017.training import FULL, QUICK, SCALE, Config, l
 from equilibria.theory import marchenko_pastur, marchenko_pastur_edges
 
 
-def run(config: Config, progress) -> xr.Dataset:
+def run(config: Config) -> xr.Dataset:
     """One training from the empirical visible fields; spectra at the start, after part of an epoch, and at the end."""
     early = max(1, per_epoch(config) // 2)
     found = learn(config, spins(config), keep=(early,)).drop_vars("direction")
@@ -21,6 +21,7 @@ def run(config: Config, progress) -> xr.Dataset:
 
 
 def plot(dataset: xr.Dataset) -> Figure:
+    """The spectrum before learning, after half an epoch and at the end, each beside the law of noise."""
     figure, axes = plots.panels(3, size=(3.6, 3.0))
     last = int(dataset.step[-1])
     titles = {0: "(a) before learning", dataset.attrs["early"]: "(b) after half an epoch", last: "(c) at the end"}
@@ -38,6 +39,7 @@ def plot(dataset: xr.Dataset) -> Figure:
 
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
+    """Noise before learning, a few modes out of it soon, a spectrum of the data in the end."""
     edge, low = dataset.attrs["edge"], dataset.attrs["low"]
     start, early, end = (
         dataset.value.sel(step=step).values for step in (0, dataset.attrs["early"], int(dataset.step[-1]))

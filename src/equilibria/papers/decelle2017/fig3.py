@@ -39,7 +39,7 @@ def spiked_share(value: float, rows: int, columns: int) -> float:
     return float(1 - c * (1 + square) / (square * (square + c)))
 
 
-def run(config: Config, progress) -> xr.Dataset:
+def run(config: Config) -> xr.Dataset:
     """From null and from empirical visible fields; modes at the beginning and, from the empirical ones, at the end."""
     data, early = spins(config), tuple(range(1, SOON + 1))
     short = replace(config, epochs=-(-SOON // per_epoch(config)))
@@ -65,6 +65,7 @@ def run(config: Config, progress) -> xr.Dataset:
 
 
 def plot(dataset: xr.Dataset) -> Figure:
+    """Modes and principal components as pictures, ten in a row."""
     titles = {
         "raw components": "principal components, mean included",
         "null": f"modes after updates: {dataset.attrs['null']}, visible fields from 0",
@@ -83,6 +84,7 @@ def plot(dataset: xr.Dataset) -> Figure:
 
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
+    """The first modes learnt are the principal components, and are deformed later."""
     sets = {str(name): dataset.mode.sel(set=name).values for name in dataset["set"].values}
     own = {name: np.diag(eq.alignment(sets[name], sets["components"]))[:FEW] for name in ("beginning", "end")}
     half = 0.5**0.5  # of the squared length, along one direction: more than along all others together

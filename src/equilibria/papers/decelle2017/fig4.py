@@ -12,7 +12,7 @@ from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.decelle2017.training import FULL, QUICK, Config, learn, spins
 
 
-def run(config: Config, progress) -> xr.Dataset:
+def run(config: Config) -> xr.Dataset:
     """The spectrum along one training, and the data's own."""
     data = spins(config)
     found = learn(config, data).drop_vars("direction")
@@ -31,6 +31,7 @@ def linear_cut(dataset: xr.Dataset) -> int:
 
 
 def plot(dataset: xr.Dataset) -> Figure:
+    """Spectra along the training on the left, single modes against time on the right."""
     figure, (left, right) = plots.panels(2, size=(4.6, 3.6))
     ranks = np.arange(1, dataset.sizes["mode"] + 1)
     chosen = np.unique(np.linspace(0, dataset.sizes["step"] - 1, 7).round().astype(int))
@@ -50,6 +51,7 @@ def plot(dataset: xr.Dataset) -> Figure:
 
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
+    """Which modes are amplified, which are damped, and how many."""
     growth = (dataset.value[-1] / dataset.value[0]).values
     counts = amplified(dataset)
     half = int(np.searchsorted(dataset.epoch.values, 0.5))

@@ -70,7 +70,8 @@ def drawn(images: np.ndarray, copies: int, seed: int) -> np.ndarray:
     return np.concatenate([(rng.integers(0, 255, grey.shape, np.uint8) < grey).astype(np.uint8) for _ in range(copies)])
 
 
-def run(config: Config, progress, checkpoint: Path) -> xr.Dataset:
+def run(config: Config, checkpoint: Path) -> xr.Dataset:
+    """A training with the likelihood of digits measured along it, by annealing in both directions."""
     bundle = mnist()
     data = drawn(bundle.train_images[: config.images], config.copies, config.seed)
     test = drawn(bundle.test_images[: config.test], 1, config.seed + 1)
@@ -115,6 +116,7 @@ def run(config: Config, progress, checkpoint: Path) -> xr.Dataset:
 
 
 def plot(dataset: xr.Dataset) -> Figure:
+    """The likelihood against epochs, with brackets, beside what is known of it."""
     figure, axes = plots.panels()
     bars = np.abs(np.stack([dataset.test - dataset.low, dataset.high - dataset.test]))
     axes.errorbar(dataset.epoch, dataset.test, bars, fmt="o-", ms=4, label="test (bars: annealed down and up)")
@@ -141,6 +143,7 @@ def _outside(dataset: xr.Dataset) -> xr.DataArray:
 
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
+    """What learning gains, how narrow the bracket is, and the mark of the literature for the large machine."""
     last = dataset.isel(step=-1)
     found = [
         at_least(

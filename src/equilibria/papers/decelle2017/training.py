@@ -50,7 +50,14 @@ def spins(config: Config) -> np.ndarray:
 def learn(config: Config, data: np.ndarray, *, empirical: bool = True, keep: tuple[int, ...] = ()) -> xr.Dataset:
     """Singular values and the first modes along the training; the state before it counts as step 0.
 
-    With `empirical` the visible fields begin at the data's means, else at zero; `keep` lists further steps to record.
+    Args:
+        config: the machine and its training.
+        data: spins, (examples, pixels).
+        empirical: whether the visible fields begin at the data's means, else at zero.
+        keep: further steps to record.
+
+    Returns:
+        Singular values (step, mode), and the first ten modes (step, leading, pixel).
     """
     network = eq.rbm(data.shape[1], config.hidden, visible=eq.Spin(), hidden=eq.Spin(), scale=SCALE, key=config.seed)
     if empirical:

@@ -29,7 +29,20 @@ class Planted(NamedTuple):
 def plant(
     instances: int, hidden_size: int, size: int, examples: int, correlation: float, seed: int, temperature: float = 1.0
 ) -> Planted:
-    """Independent machines, each with its own fields and data."""
+    """Independent machines, each with its own fields and data.
+
+    Args:
+        instances: how many machines.
+        hidden_size: P, fields of each.
+        size: N, visible neurons.
+        examples: M, of each.
+        correlation: q, of each pair of fields.
+        seed: of everything that is drawn.
+        temperature: at which the data are drawn.
+
+    Returns:
+        The fields and the data.
+    """
     keys = jax.random.split(jax.random.key(seed), (instances, 2))
     fields = [planted_receptive_fields(hidden_size, size, correlation, key=pair[0]) for pair in keys]
     data = [
@@ -45,7 +58,15 @@ def overlap_matrix(natural: np.ndarray, fields: np.ndarray) -> np.ndarray:
 
 
 def matched(natural: np.ndarray, fields: np.ndarray) -> np.ndarray:
-    """The overlap of each planted field with the unit that found it, for each instance (instances, P)."""
+    """The overlap of each planted field with the unit that found it.
+
+    Args:
+        natural: parameters of the learned weights, (instances, N, P); their signs count.
+        fields: the planted ones, (instances, P, N).
+
+    Returns:
+        Overlaps (instances, P).
+    """
     signs = np.where(natural >= 0, 1.0, -1.0)
     return np.stack([match_fields(one.T, truth).overlaps for one, truth in zip(signs, fields, strict=True)])
 
@@ -54,7 +75,17 @@ def permuted_run(planted: Planted, hidden_size: int, steps: int, permute_at: int
     """Learning with the receptive fields put in another order at step `permute_at`, for all instances at once.
 
     Of four starts the one with the highest bound in the end is shown: correlated fields have local maxima.
-    `overlap` is between each planted field and the unit that had found it just before the permutation.
+
+    Args:
+        planted: the machines.
+        hidden_size: P.
+        steps: in all.
+        permute_at: after how many of them the fields change places.
+        seed: of the starts.
+
+    Returns:
+        Along the steps, for each instance: `overlap` between each planted field and the unit that had found it just before
+        the permutation, `matched` between each and the unit that is closest now, the KL divergence and the bound.
     """
     options: dict[str, Any] = {"metrics": lambda synapses: {"observed": synapses.natural}, "show_progress": False}
     sets = [one for one in planted.data for _ in range(STARTS)]
@@ -87,7 +118,17 @@ def permuted_run(planted: Planted, hidden_size: int, steps: int, permute_at: int
 
 
 def best_possible(planted: Planted, hidden_size: int, sweeps: int, key: Array | int) -> np.ndarray:
-    """The overlap that the signs of the posterior's means have, (instances,): on average no estimate has a larger one."""
+    """The overlap that the signs of the posterior's means have: on average no estimate has a larger one.
+
+    Args:
+        planted: the machines.
+        hidden_size: P.
+        sweeps: of Monte Carlo.
+        key: a random key or a seed.
+
+    Returns:
+        Mean overlaps, (instances,).
+    """
     sampled = sample_synapses(planted.data, hidden_size, sweeps=sweeps, key=key)
     return matched(np.asarray(sampled.mean), planted.fields).mean(axis=1)
 

@@ -25,6 +25,7 @@ class PaperMoments(Cavity):
     """The cavity fixed point with the moments as the paper writes them, equation (15)."""
 
     def free_energy(self, system, state):
+        """Its value is Bethe's, its gradient is (15)."""
         pair = spins(system)
         first, second = (jax.lax.stop_gradient(state[name]) for name in system.inner.couplings[0].ends)
         rule = quadrature(1, 13)
@@ -34,7 +35,6 @@ class PaperMoments(Cavity):
         direct = pair.coupling * ((1 - first**2)[..., :, None] * slack[..., None, :])
         averages = (first, hidden, first[..., :, None] * hidden[..., None, :] + direct)
         parts = (pair.first, pair.second, pair.coupling)
-        # The value is Bethe's, the gradient is (15).
         value = jax.lax.stop_gradient(bethe(pair, first, second))
         for average, part, axes in zip(averages, parts, ((-1,), (-1,), (-2, -1)), strict=True):
             value += jnp.sum(jax.lax.stop_gradient(average) * (part - jax.lax.stop_gradient(part)), axis=axes)

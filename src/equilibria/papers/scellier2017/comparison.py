@@ -26,7 +26,8 @@ from equilibria import plots
 from equilibria.data import digits, grey
 from equilibria.equilibrators.descent import Descent
 from equilibria.learn.backprop import feedforward, feedforward_backprop, recurrent_backprop
-from equilibria.learn.contrast import Rule, trainable
+from equilibria.learn.contrast import Rule
+from equilibria.learn.phase import trainable
 from equilibria.learn.rates import scale_by_coupling
 from equilibria.model.units import GradedSpin
 from equilibria.papers.claims import Claim, at_least, at_most

@@ -26,7 +26,18 @@ def energy(parameters, influence, state, world):
 
 
 def draw(seed: int, neurons: int, inputs: int = 3, outputs: int = 2, strength: float = 0.6):
-    """Random parameters, a start and an example, in float64."""
+    """Random parameters, a start and an example, in float64.
+
+    Args:
+        seed: of everything that is drawn.
+        neurons: in all, the last of them outputs.
+        inputs: numbers that are clamped.
+        outputs: neurons with a target.
+        strength: of the weights.
+
+    Returns:
+        The parameters, the start, and the inputs with the target.
+    """
     random = np.random.default_rng(seed)
     parameters = {
         "weights": strength * random.normal(size=(neurons, neurons)) / np.sqrt(neurons),

@@ -157,7 +157,7 @@ def _train(name: str, depth: int, epochs: int, config: Config, data: dict, check
     return xr.Dataset({key: ("epoch", values) for key, values in columns.items()}, {"epoch": np.arange(1, epochs + 1)})
 
 
-def run(config: Config, progress, checkpoint: Path) -> xr.Dataset:
+def run(config: Config, checkpoint: Path) -> xr.Dataset:
     """Errors after each epoch; "train" is the running error of the epoch, at the free fixed point before each update.
 
     Where pixels are missing in training, it is the error on the images without them.
