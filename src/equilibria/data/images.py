@@ -49,15 +49,21 @@ FASHION_MNIST = Source(
 class Images(NamedTuple):
     """Images with their classes, all uint8: 0 is black and 255 is white.
 
+    Attributes:
+        train_images: (count, height, width), to learn from.
+        train_labels: (count,), their classes, 0 to 9.
+        test_images: (count, height, width), to test with.
+        test_labels: (count,), their classes, 0 to 9.
+
     >>> images = digits()
     >>> images.train_labels[:4], images.train_images.min(), images.train_images.max()
     (array([0, 1, 2, 3], dtype=uint8), np.uint8(0), np.uint8(255))
     """
 
-    train_images: np.ndarray  # (count, height, width)
-    train_labels: np.ndarray  # (count,), 0 to 9
-    test_images: np.ndarray  # (count, height, width)
-    test_labels: np.ndarray  # (count,), 0 to 9
+    train_images: np.ndarray
+    train_labels: np.ndarray
+    test_images: np.ndarray
+    test_labels: np.ndarray
 
 
 def digits() -> Images:

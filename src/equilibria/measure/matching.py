@@ -18,6 +18,9 @@ class Match(NamedTuple):
         overlaps: (P,), of each planted field with the one that found it, >= 0.
         order: (P,), planted field a was found by field `order[a]`.
         signs: (P,), up to this sign.
+
+    >>> match_fields([[1, 1, -1]], [[-1, -1, 1]])
+    Match(overlaps=array([1.]), order=array([0]), signs=array([-1]))
     """
 
     overlaps: np.ndarray

@@ -31,6 +31,11 @@ class Retrieval(NamedTuple):
         spurious: whether it is no pattern but a mixture, a mirror image or something else.
         steps: sweeps until nothing moved any more.
         converged: whether nothing moves any more; None at temperatures above zero, where nothing ever rests.
+
+    >>> import equilibria as eq
+    >>> pattern = [[1, -1, 1, -1]]
+    >>> retrieve(eq.hopfield(pattern), pattern, pattern, key=0).overlap
+    Array([1.], dtype=float32)
     """
 
     state: Array
