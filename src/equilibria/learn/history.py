@@ -13,8 +13,8 @@ class History:
     """Columns of one length. A column that begins later, or is missing from a row, is NaN there.
 
     >>> history = History()
-    >>> history.add({"step": 1, "loss": 2.0})
-    >>> history.add({"step": 2, "loss": 1.0, "error": 0.5})
+    >>> row = history.add({"step": 1, "loss": 2.0})
+    >>> row = history.add({"step": 2, "loss": 1.0, "error": 0.5})
     >>> history.arrays()["error"]
     array([nan, 0.5])
     """

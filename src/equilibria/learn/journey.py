@@ -32,9 +32,9 @@ class Diverged(ArithmeticError):
 
     >>> import equilibria as eq
     >>> machine = eq.rbm(visible=eq.Gaussian(), hidden=eq.Gaussian(), weights=[[0.5]])
-    >>> train(machine, np.full((2, 1), 9.0), eq.cd(1), steps=4, learning_rate=1.0, key=1)
+    >>> eq.train(machine, np.full((2, 1), 9.0), eq.cd(1), steps=4, learning_rate=1.0, key=1)
     Traceback (most recent call last):
-    equilibria.learn.loop.Diverged: training diverged between steps ...: not normalisable: ...
+    equilibria.learn.journey.Diverged: training diverged between steps ...: not normalisable: ...
     """
 
 

@@ -101,6 +101,7 @@ def target_layer(network: Network, data: Mapping[str, Any]) -> str:
 
 @eqx.filter_jit
 def drawn(network: Network, batch: tuple[int, ...], key: Array) -> State:
+    """Every layer drawn at zero field."""
     keys = jax.random.split(key, len(network.layers))
     return {
         layer.name: jnp.asarray(layer.unit.sample(here, jnp.zeros((*batch, layer.size))), float)
@@ -114,6 +115,7 @@ def starting_at_rest(network: Network, batch: tuple[int, ...]) -> State:
 
 
 def at_rest(network: Network, batch: tuple[int, ...], names: list[str]) -> State:
+    """These layers at their modes in zero field."""
     layers = [network.layer(name) for name in names]
     return {layer.name: jnp.asarray(layer.unit.mode(jnp.zeros((*batch, layer.size))), float) for layer in layers}
 
