@@ -28,12 +28,10 @@ from .learn.backprop import costate as costate
 from .learn.backprop import feedforward_backprop as feedforward_backprop
 from .learn.backprop import recurrent_backprop as recurrent_backprop
 from .learn.backprop import unrolled_backprop as unrolled_backprop
-from .learn.phase import Phase as Phase
 from .learn.contrast import Recipe as Recipe
 from .learn.contrast import contrast as contrast
 from .learn.journey import Diverged as Diverged
-from .learn.train import Run as Run
-from .learn.train import train as train
+from .learn.phase import Phase as Phase
 from .learn.rates import scale_by_coupling as scale_by_coupling
 from .learn.rates import trust_ratio as trust_ratio
 from .learn.recipes import cd as cd
@@ -53,6 +51,8 @@ from .learn.stopping import OnSignal as OnSignal
 from .learn.stopping import Patience as Patience
 from .learn.stopping import StopRun as StopRun
 from .learn.stopping import TimeLimit as TimeLimit
+from .learn.train import Run as Run
+from .learn.train import train as train
 from .measure.estimate import Estimate as Estimate
 from .measure.likelihood import label_probabilities as label_probabilities
 from .measure.likelihood import log_likelihood as log_likelihood

@@ -21,10 +21,10 @@ from equilibria.equilibrators.descent import Descent
 from equilibria.equilibrators.driver import equilibrate
 from equilibria.estimators.common import RandomState, in_blocks
 from equilibria.learn.backprop import recurrent_backprop
-from equilibria.learn.loop import train
 from equilibria.learn.recipes import contrastive_hebbian, equilibrium_propagation
 from equilibria.learn.rule import Rule
 from equilibria.learn.stopping import Patience
+from equilibria.learn.train import train
 from equilibria.model.architectures import layered
 from equilibria.model.network import Network
 from equilibria.model.units import Clipped, Gaussian, Unit

@@ -20,9 +20,9 @@ from equilibria.equilibrators.sweep import Sweeps
 from equilibria.estimators.common import RandomState, Table, seed_of
 from equilibria.estimators.conditionals import hidden_means, log_weights, visible_means
 from equilibria.learn.contrast import Recipe
-from equilibria.learn.loop import train
 from equilibria.learn.names import LikelihoodRecipe
 from equilibria.learn.recipes import likelihood_recipe
+from equilibria.learn.train import train
 from equilibria.measure.estimate import Estimate
 from equilibria.measure.partition import log_partition
 from equilibria.model.architectures import rbm
