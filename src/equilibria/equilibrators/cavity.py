@@ -9,14 +9,7 @@ $$ u_{\mu \to i} = \tanh^{-1}\!\big(\tanh w_{i\mu} \tanh(c_\mu + \textstyle\sum_
 The paper replaces the sum over j by its first two orders in the couplings, $\sum_j w_{j\mu} m_{j \to \mu}$; here it is kept
 whole, at the same cost, so that strong couplings are served as well and the result is exact without loops.
 
-At the fixed point everything follows from the means m, n of the two layers: the connected correlation $\kappa$ of a pair given
-its means is the root of a quadratic equation (Welling and Teh 2003), and with the pair's mutual information $I$ and the
-entropy $S$ of a spin,
-
-$$ \ln Z = \sum_i [b_i m_i + S(m_i)] + \sum_\mu [c_\mu n_\mu + S(n_\mu)]
-           + \sum_{i\mu} [w_{i\mu}(m_i n_\mu + \kappa_{i\mu}) - I_{i\mu}]. $$
-
-It is stationary in m, n and $\kappa$, so that its gradient in the parameters is the average of the statistics.
+At the fixed point everything follows from the means of the two layers (`equilibrators.bethe`).
 """
 
 from __future__ import annotations
@@ -27,10 +20,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import entr, xlog1py
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.equilibrators.bethe import bethe, middle, neurons_first, spins
 from equilibria.equilibrators.conditioned import Conditioned, conditioned
 from equilibria.equilibrators.driver import equilibrate
 from equilibria.equilibrators.equilibrator import Equilibrator, Kind, optional_tolerance, whole
@@ -39,48 +32,9 @@ from equilibria.model.network import Network, State
 _BELOW_ONE = 1 - 2.0**-23
 
 
-class Spins(NamedTuple):
-    """Two layers of spins that are equivalent to two layers of two-valued neurons, all in units of the temperature.
-
-    Attributes:
-        coupling: (..., N, P).
-        first: fields on the first layer, (..., N).
-        second: fields on the second layer, (..., P).
-        constant: what the change of values adds to ln Z.
-    """
-
-    coupling: Array  # (..., N, P)
-    first: Array  # fields on the first layer, (..., N)
-    second: Array  # fields on the second layer, (..., P)
-    constant: Array  # what the change of values adds to ln Z
-
-
-def spins(system: Conditioned) -> Spins:
-    """The free layers as spins: a neuron of levels a, b is s = (a + b)/2 + (b - a)/2 sigma."""
-    (pair,) = system.inner.couplings
-    (centre, half), (other_centre, other_half) = (_middle(system, name) for name in pair.ends)
-    weights = pair.matrix()
-    first, second = (system.inner.layer(name).bias + system.external[name] for name in pair.ends)
-    column, block = system.column, system.temperature[..., None, None]
-    constant = centre * jnp.sum(first, axis=-1) + other_centre * (
-        jnp.sum(second, axis=-1) + centre * jnp.sum(weights, axis=(-2, -1))
-    )
-    return Spins(
-        half * other_half * weights / block,
-        half * (first + other_centre * jnp.sum(weights, axis=-1)) / column,
-        other_half * (second + centre * jnp.sum(weights, axis=-2)) / column,
-        constant / system.temperature,
-    )
-
-
-def _middle(system: Conditioned, name: str) -> tuple[float, float]:
-    low, high = sorted(system.inner.layer(name).unit.levels or ())
-    return (low + high) / 2, (high - low) / 2
-
-
 def _means(system: Conditioned, state: State) -> list[Array]:
     """The state of the two layers as means of spins."""
-    middles = {name: _middle(system, name) for name in system.inner.couplings[0].ends}
+    middles = {name: middle(system, name) for name in system.inner.couplings[0].ends}
     return [(state[name] - centre) / half for name, (centre, half) in middles.items()]
 
 
@@ -149,7 +103,7 @@ class Cavity(Equilibrator):
         if system.independent:
             return None
         mean = _means(system, state)[1]
-        pair = _neurons_first(spins(system), mean.ndim - 1)
+        pair = neurons_first(spins(system), mean.ndim - 1)
         to_first = _message(pair.coupling, jnp.moveaxis(mean, -1, 0))
         return to_first, pair.first + _sum_of_atanh(to_first, 1)
 
@@ -158,7 +112,7 @@ class Cavity(Equilibrator):
         if system.independent:
             return {**state, **_conditional_means(system, state)}, None
         to_first, into_first = carry
-        coupling, first, second, _ = _neurons_first(spins(system), into_first.ndim - 1)
+        coupling, first, second, _ = neurons_first(spins(system), into_first.ndim - 1)
         to_second = _message(coupling, _without(into_first[:, None], to_first))
         into_second = second + _sum_of_atanh(to_second, 0)
         to_first = self.damping * to_first + (1 - self.damping) * _message(coupling, _without(into_second, to_second))
@@ -166,7 +120,7 @@ class Cavity(Equilibrator):
         means = jnp.tanh(into_first), jnp.tanh(into_second)
         moved = {}
         for name, mean in zip(system.inner.couplings[0].ends, means, strict=True):
-            centre, half = _middle(system, name)
+            centre, half = middle(system, name)
             moved[name] = centre + half * jnp.moveaxis(mean, 0, -1)
         return {**state, **moved}, (to_first, into_first)
 
@@ -194,16 +148,6 @@ def _emptied(system: Conditioned, state: State) -> State:
     return {name: jnp.zeros_like(layer) if name in system.free else layer for name, layer in state.items()}
 
 
-def _neurons_first(pair: Spins, chains: int) -> Spins:
-    """Axes of neurons before the `chains` axes of chains: few hidden neurons would make for short innermost loops."""
-
-    def turned(array: Array, neurons: int) -> Array:
-        turned = jnp.moveaxis(array, range(-neurons, 0), range(neurons))
-        return jnp.expand_dims(turned, range(neurons, neurons + chains - (turned.ndim - neurons)))
-
-    return pair._replace(coupling=turned(pair.coupling, 2), first=turned(pair.first, 1), second=turned(pair.second, 1))
-
-
 def _message(coupling: Array, mean: Array) -> Array:
     """The tanh of a message, tanh w m, cut off where single precision has no larger value below one (a field of 8)."""
     return jnp.clip(jnp.tanh(coupling) * mean, -_BELOW_ONE, _BELOW_ONE)
@@ -224,73 +168,6 @@ def _without(field: Array, message: Array) -> Array:
     ratio = jnp.exp(2 * jnp.clip(field, -40.0, 40.0))
     up, down = ratio * (1 - message), 1 + message
     return (up - down) / (up + down)
-
-
-def bethe(pair: Spins, first: Array, second: Array, *, response: bool = False) -> Array:
-    """The Bethe ln Z of two layers with means `first` (..., N) and `second` (..., P).
-
-    >>> pair = Spins(jnp.array([[0.5]]), jnp.zeros(1), jnp.zeros(1), jnp.zeros(()))
-    >>> jnp.isclose(bethe(pair, jnp.zeros(1), jnp.zeros(1)), jnp.log(4 * jnp.cosh(0.5)))
-    Array(True, dtype=bool)
-    """
-    chains = jnp.broadcast_shapes(first.shape[:-1], second.shape[:-1])
-    coupling, first_field, second_field, constant = _neurons_first(pair, len(chains))
-    means = [jnp.moveaxis(jnp.broadcast_to(mean, (*chains, mean.shape[-1])), -1, 0) for mean in (first, second)]
-    m, n = means[0][:, None], means[1][None]
-    gain = jax.lax.stop_gradient(_gain(coupling, m, n))
-    connected = (1 - m**2) * (1 - n**2) * gain
-    information = jnp.zeros(())
-    for sigma in (-1, 1):
-        for tau in (-1, 1):
-            # p / (p_sigma p_tau) - 1, and p_sigma p_tau = (1 + sigma m)(1 + tau n)/4
-            excess = jnp.maximum(sigma * tau * gain * (1 - sigma * m) * (1 - tau * n), -1.0)
-            information += (1 + sigma * m) * (1 + tau * n) / 4 * xlog1py(1 + excess, excess)
-    alone = sum(
-        jnp.sum(field * mean + _entropy(mean), axis=0)
-        for field, mean in zip((first_field, second_field), means, strict=True)
-    )
-    together = coupling * (m * n + connected) - information
-    if response:
-        through = _response(first, second, jnp.moveaxis(gain, (0, 1), (-2, -1)))
-        missing = jax.lax.stop_gradient(jnp.moveaxis(through, (-2, -1), (0, 1)) - connected)
-        together += missing * (coupling - jax.lax.stop_gradient(coupling))  # changes only the gradient
-    return constant + alone + jnp.sum(together, axis=(0, 1))
-
-
-def _gain(coupling: Array, m: Array, n: Array) -> Array:
-    r"""The connected correlation of a pair with means m, n over (1 - m^2)(1 - n^2).
-
-    With t = tanh 2w it solves $t \kappa^2 - 2(1 - t m n)\kappa + t(1 - m^2)(1 - n^2) = 0$, which says that
-    $p_{++} p_{--} / p_{+-} p_{-+} = e^{4w}$.
-    """
-    t = jnp.tanh(2 * coupling)
-    slack = 1 - t * m * n
-    return t / (slack + jnp.sqrt(jnp.maximum(slack**2 - t**2 * (1 - m**2) * (1 - n**2), 0.0)))
-
-
-def _response(first: Array, second: Array, gain: Array) -> Array:
-    r"""The susceptibility $\partial m_i / \partial c_\mu$ of the fixed point, (..., N, P).
-
-    The inverse of the matrix of all susceptibilities is the curvature of the Bethe free energy in the means: for a pair with
-    variances a, b and correlation $\kappa$, $-\kappa/(ab - \kappa^2)$ off the diagonal, and each neuron has
-    $\frac1a (1 + \sum \kappa^2/(ab - \kappa^2))$ on it (Ricci-Tersenghi 2012). Only the smaller layer's block is inverted.
-    """
-    if first.shape[-1] < second.shape[-1]:
-        return jnp.swapaxes(_response(second, first, jnp.swapaxes(gain, -1, -2)), -1, -2)
-    tiny = jnp.finfo(jnp.float32).tiny ** 0.5
-    a, b = jnp.maximum(1 - first**2, tiny), jnp.maximum(1 - second**2, tiny)
-    left = 1 - a[..., :, None] * b[..., None, :] * gain**2  # (ab - kappa^2) / ab
-    pull = gain / left
-    loops = pull * gain
-    own = (1 + jnp.sum(loops * b[..., None, :], axis=-1) * a) / a
-    other = (1 + jnp.sum(loops * a[..., :, None], axis=-2) * b) / b
-    through = pull / own[..., :, None]
-    block = other[..., :, None] * jnp.eye(b.shape[-1]) - jnp.einsum("...im,...in->...mn", pull, through)
-    return jnp.swapaxes(jnp.linalg.solve(block, jnp.swapaxes(through, -1, -2)), -1, -2)
-
-
-def _entropy(mean: Array) -> Array:
-    return entr((1 + mean) / 2) + entr((1 - mean) / 2)
 
 
 class Bethe(NamedTuple):

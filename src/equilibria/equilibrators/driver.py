@@ -6,27 +6,22 @@ the step in one compiled loop, and says when each chain came to rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.conditioned import Conditioned, conditioned
 from equilibria.equilibrators.equilibrator import Equilibrator, Equilibrium, Result
+from equilibria.equilibrators.prepare import Start, prepared
 from equilibria.model.energy import System
-from equilibria.model.network import Network, State, without
-from equilibria.model.normalisable import unbounded
-from equilibria.model.world import World, clamps_and_nudges
+from equilibria.model.network import Network, State
+from equilibria.model.world import World
 from equilibria.progress import chunks as paced
-from equilibria.random import as_key
-
-Start = Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None
 
 
 def equilibrate(
@@ -65,7 +60,7 @@ def equilibrate(
     >>> rest["neurons"], bool(rest.converged)
     (Array([ 1., -1.,  1., -1.,  1., -1.], dtype=float32), True)
     """
-    how, system, state, run_key = _prepared(network, how, start, temperature, world, chains, key)
+    how, system, state, run_key = prepared(network, how, start, temperature, world, chains, key)
     if any(check.concrete(leaf) is None for leaf in jax.tree.leaves((how.steps, system, state))):
         return relax(how, system, state, run_key)  # inside someone's compiled code there is nothing to show
     loop = _start(how, system, state)
@@ -161,7 +156,7 @@ def trajectory(
     records, rest = divmod(int(how.steps), check.count("every", every))
     if rest:
         check.refuse("every", every, f"a divisor of the number of steps, {int(how.steps)}")
-    how, system, state, key = _prepared(network, how, start, temperature, world, chains, key)
+    how, system, state, key = prepared(network, how, start, temperature, world, chains, key)
     loop = _start(how, system, state)
     rows, done = _room(loop, records + 1, observe), 1
     for last in paced(1, records + 1, "following", "record", show=show_progress):
@@ -171,82 +166,6 @@ def trajectory(
         done = last
         jax.block_until_ready(rows)  # so that the pace is that of the work
     return _end(how, loop), rows
-
-
-def _prepared(
-    network: Network,
-    how: Equilibrator,
-    start: Start,
-    temperature: ArrayLike,
-    world: World,
-    chains: int | None,
-    key: Array | int | None,
-) -> tuple[Equilibrator, Conditioned, State, Array | None]:
-    """Checked and completed arguments of the compiled loops."""
-    if not isinstance(how, Equilibrator):
-        check.refuse("how", repr(how), "an equilibrator such as Sweeps(100)")
-    check.number("temperature", temperature, least=0.0)
-    _check_world(network, world)
-    zero = check.concrete(temperature)
-    if zero is not None and not zero.any():
-        how = how.at_zero()
-    system = conditioned(network, world, temperature)
-    if not system.nudges and (reason := unbounded(without(network, system.clamps))) is not None:
-        check.refuse(
-            "network", reason, "couplings between Gaussian units weaker than their stiffness, or a clamp on them"
-        )
-    if not system.free:
-        check.refuse("world", "a clamp on every layer", "at least one layer left to move")
-    how.allowed(system)
-    if key is None and how.needs_key(system):
-        check.refuse("key", None, f"a JAX random key: {type(how).__name__} draws random numbers here")
-    start_key, run_key = (None, None) if key is None else jax.random.split(as_key(key))
-    return how, system, _starting_state(system, start, chains, start_key), run_key
-
-
-def _check_world(network: Network, world: World) -> None:
-    clamps, nudges = clamps_and_nudges(world)
-    for name, clamp in clamps.items():
-        network.check_values(f"Clamp({name!r}) values", name, clamp.values)
-        if clamp.mask is not None:
-            check.shape(f"Clamp({name!r}) mask", clamp.mask, (network.layer(name).size,))
-    for name, nudge in nudges.items():
-        check.finite(f"Nudge({name!r}) target", nudge.target)
-        check.shape(f"Nudge({name!r}) target", nudge.target, (network.layer(name).size,))
-        network.layer(name).unit.nudged(jnp.zeros(()), nudge.strength, 0.0)  # refuses an energy without a minimum
-
-
-def _starting_state(system: Conditioned, start: Start, chains: int | None, key: Array | None) -> State:
-    """A full state from what the caller gave, drawn at zero field where nothing was given."""
-    network = system.network
-    if isinstance(start, Equilibrium):
-        start = start.state
-    given = {} if start is None else dict(start) if isinstance(start, Mapping) else {network.names[0]: start}
-    for name, values in given.items():
-        # A start may lie between the levels: a neuron at 0 says nothing until it is first updated.
-        network.check_values(f"start[{name!r}]", name, values, probabilities=True)
-    held = [clamp.values for clamp in system.clamps.values()] + [nudge.target for nudge in system.nudges.values()]
-    leading = [np.shape(values)[:-1] for values in [*given.values(), *held]] + [system.temperature.shape]
-    batch = np.broadcast_shapes(*leading)
-    if chains is not None:
-        check.count("chains", chains)
-        if batch not in ((), (chains,)):
-            check.refuse("chains", chains, f"{batch[0]}, the number of configurations in start, world or temperature")
-        batch = (chains,)
-    state = {}
-    for index, layer in enumerate(network.layers):
-        shape = (*batch, layer.size)
-        if layer.name in given:
-            state[layer.name] = jnp.broadcast_to(jnp.asarray(given[layer.name], float), shape)
-        elif key is None:
-            state[layer.name] = jnp.broadcast_to(layer.unit.mode(jnp.zeros(layer.size)), shape)
-        else:
-            state[layer.name] = layer.unit.sample(jax.random.fold_in(key, index), jnp.zeros(shape))
-    return {
-        # Strongly typed, so that every way to start shares one compiled loop.
-        name: jnp.broadcast_to(jnp.asarray(layer, float), (*batch, layer.shape[-1]))
-        for name, layer in system.imposed(state).items()
-    }
 
 
 class _Loop(NamedTuple):
@@ -283,7 +202,7 @@ def _ended(how: Equilibrator, loop: _Loop) -> Equilibrium:
     else:
         steps = loop.settled
         good = jnp.where(loop.residual <= how.tolerance, Result.CONVERGED, Result.OUT_OF_STEPS)
-    result = jnp.where(finite, good, Result.NOT_FINITE)
+    result = jnp.where(finite, good, Result.NOT_FINITE).astype(int)  # strong, as every other array that comes back
     return Equilibrium(loop.state, steps, result, loop.residual, how.info(loop.carry), loop.carry)
 
 

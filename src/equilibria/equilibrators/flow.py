@@ -80,18 +80,18 @@ class GradientFlow(Equilibrator):
             name: jnp.clip(state[name] + self.step_size * force, *system.bounds(name)) for name, force in forces.items()
         }
         if self.force_tolerance is not None:
-            moving = self._moving(system, state, forces)[..., None]
+            moving = self._moving(system, state, forces, self.force_tolerance)[..., None]
             moved = {name: jnp.where(moving, layer, state[name]) for name, layer in moved.items()}
         return {**state, **moved}, carry
 
-    def _moving(self, system: System, state: State, forces: State) -> Array:
+    def _moving(self, system: System, state: State, forces: State, tolerance: Array) -> Array:
         """Which chains a force still moves."""
         sizes = []
         for name, force in forces.items():
             room = ((bound - state[name]) / self.step_size for bound in system.bounds(name))
             sizes.append(jnp.max(jnp.abs(jnp.where(system.held(name), 0.0, jnp.clip(force, *room))), axis=-1))
         largest = jnp.max(jnp.stack(sizes), axis=0)
-        return (largest > self.force_tolerance) & jnp.isfinite(largest)
+        return (largest > tolerance) & jnp.isfinite(largest)
 
 
 class Attempts(NamedTuple):

@@ -144,11 +144,12 @@ class Network(eqx.Module):
 
     def energy(self, state: Mapping[str, Array]) -> Array:
         """The energy of each configuration in `state`."""
-        alone = sum(
+        alone = (
             jnp.sum(layer.unit.self_energy(state[layer.name]) - layer.bias * state[layer.name], axis=-1)
             for layer in self.layers
         )
-        return alone + sum(coupling.energy(*(state[end] for end in coupling.ends)) for coupling in self.couplings)
+        pairs = (coupling.energy(*(state[end] for end in coupling.ends)) for coupling in self.couplings)
+        return sum(alone, start=jnp.zeros(())) + sum(pairs)
 
     def free_energy(self, state: Mapping[str, Array], integrate: Sequence[str], temperature: ArrayLike = 1.0) -> Array:
         r"""The energy of the other layers with the layers `integrate` summed out exactly.

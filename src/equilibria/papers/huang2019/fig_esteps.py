@@ -13,7 +13,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from equilibria import plots
-from equilibria.equilibrators.cavity import Cavity, bethe, spins
+from equilibria.equilibrators.bethe import bethe, spins
+from equilibria.equilibrators.cavity import Cavity
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.huang2019.common import matched, plant
 from equilibria.synapses.distribution import Synapses
