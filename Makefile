@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS ?= dev
 WORKERS ?= 2
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow test-lesser lint bench clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -21,6 +21,10 @@ test: .venv/.installed
 
 test-slow: .venv/.installed
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile -m slow
+
+# As a processor without AVX-512 would run them.
+test-lesser: .venv/.installed
+	$(BIN)/python tests/lesser.py --numprocesses=$(WORKERS) --dist=loadfile
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
