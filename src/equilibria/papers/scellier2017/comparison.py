@@ -26,7 +26,6 @@ from equilibria import plots
 from equilibria.data import digits, grey
 from equilibria.equilibrators.descent import Descent
 from equilibria.learn.backprop import feedforward, feedforward_backprop, recurrent_backprop
-from equilibria.learn.contrast import Rule
 from equilibria.learn.phase import trainable
 from equilibria.learn.rates import scale_by_coupling
 from equilibria.model.units import GradedSpin
@@ -48,7 +47,7 @@ class Config:
     seed: int = 0
 
 
-def rules(sweeps: int = 30) -> dict[str, Rule]:
+def rules(sweeps: int = 30) -> dict[str, eq.Rule]:
     """The rules that are compared, by name."""
     nudged, nudge = Descent(sweeps, 0.0), 0.2
     one_sided = eq.equilibrium_propagation(nudge, free=FREE, nudged=nudged, symmetric=False)
@@ -62,7 +61,7 @@ def rules(sweeps: int = 30) -> dict[str, Rule]:
 
 
 @eqx.filter_jit
-def _gradient(rule: Rule, network: eq.Network, data: dict) -> jax.Array:
+def _gradient(rule: eq.Rule, network: eq.Network, data: dict) -> jax.Array:
     """The gradient in the couplings and biases as one vector."""
     found = rule.step(network, data, carry={}, key=jax.random.key(0)).gradient
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(eqx.filter(found, trainable(found)))])

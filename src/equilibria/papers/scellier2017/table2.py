@@ -26,7 +26,6 @@ from equilibria import plots
 from equilibria.data import digits, grey, mnist
 from equilibria.equilibrators.descent import Descent
 from equilibria.learn.augment import Augmented, InputDropout
-from equilibria.learn.contrast import Rule
 from equilibria.learn.rates import scale_by_coupling
 from equilibria.papers.claims import Claim, at_most
 
@@ -52,7 +51,7 @@ class Config:
 class Schedule(NamedTuple):
     """How one network is trained."""
 
-    recipe: Rule
+    recipe: eq.Rule
     predict: eq.Equilibrator
     rates: tuple[float, ...]
     decay: float  # of the rates
