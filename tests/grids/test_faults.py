@@ -1,5 +1,6 @@
 """Grids through failures of real processes: nothing stored is lost or computed again, and each failure is said clearly."""
 
+import asyncio
 import functools
 import os
 import shutil
@@ -19,7 +20,6 @@ import gridcells
 from equilibria import files
 from equilibria.app.cli import main
 from equilibria.grids.engines import WorkersLost, on_cluster
-from equilibria.grids.results import StorageError
 from equilibria.papers.agliari2024 import dreaming
 
 HERE = Path(__file__).parents[1]  # where the workers find `gridcells`
@@ -162,6 +162,45 @@ def test_reproduce_computes_its_grids_on_the_cluster(cluster, tmp_path, monkeypa
     xr.testing.assert_equal(here, remote)
 
 
+NOTEBOOK = """
+import asyncio, sys
+import equilibria as eq, gridcells
+from distributed import Client
+
+async def cell_of_a_notebook():
+    assert asyncio.get_running_loop().is_running()
+    result = eq.grid(gridcells.where, x=range(4), here=0, batch=False, cluster=sys.argv[1])
+    async with Client(sys.argv[1], asynchronous=True) as client:
+        try:
+            eq.grid(gridcells.where, x=range(4), here=0, batch=False, cluster=client)
+        except ValueError as error:
+            print(error)
+    return result
+
+result = asyncio.run(cell_of_a_notebook())
+assert result["y"].values.ravel().tolist() == [0, 2, 4, 6]
+print("done")
+"""
+
+
+def test_a_notebook_with_its_event_loop_uses_the_cluster(cluster):
+    command = [sys.executable, "-c", NOTEBOOK, cluster.address]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "which is asynchronous; allowed: an address such as" in done.stdout
+    assert done.stdout.endswith("done\n")
+
+
+def test_in_an_event_loop_an_unreachable_scheduler_is_said_as_ever():
+    pytest.importorskip("distributed")
+
+    async def cell_of_a_notebook():
+        with pytest.raises(ConnectionError, match=r"no Dask scheduler answered within 5 s \((?!RuntimeError)"):
+            eq.grid(gridcells.deadly, x=[1], fatal=0, log="", cluster="tcp://127.0.0.1:9")
+
+    asyncio.run(cell_of_a_notebook())
+
+
 @pytest.mark.slow
 def test_a_scheduler_that_goes_away_is_said(cluster, tmp_path):
     folder = tmp_path / "grid"
@@ -190,7 +229,8 @@ def test_two_clients_share_a_store(tmp_path):
         assert process.wait(PATIENCE) == 0, process.stderr.read()
     assert stored(folder) == cells
     # Each client has one cell under way at a time, and they go in orders drawn by lot: few cells are hit by both at once.
-    assert cells <= len(gridcells.lines(log)) <= cells + 6
+    # Played 20,000 times with such clients, that was more than 6 cells in 6 % of the games, and more than 11 in 0.01 %.
+    assert cells <= len(gridcells.lines(log)) <= cells + 11
     assert not list(folder.glob("*.unreadable"))
 
 
@@ -228,7 +268,9 @@ def test_a_full_disk_is_said_and_loses_nothing(small_disk, tmp_path):
     log = tmp_path / "log"
     cell = functools.partial(gridcells.logged, log=str(log))
     options = {"store": small_disk / "grid", "batch": False, "x": range(40), "seed": 0}
-    with pytest.raises(StorageError, match=r"No space left on device\). The \d+ cells stored before are whole"):
+    with pytest.raises(
+        files.StorageError, match=r"No space left on device\).* make room.* The \d+ cells stored before are whole"
+    ):
         eq.grid(cell, **options)
     kept = stored(small_disk / "grid")
     assert 0 < kept < 40

@@ -279,6 +279,6 @@ def test_links_that_lead_out_of_a_store_are_not_followed(tmp_path):
 
 
 def test_a_worker_with_another_version_is_told_so():
-    work = Task(jnp_double, (), 1, False, False, version="0.0.0")
+    task = Task(jnp_double, (), 1, False, False, version="0.0.0")
     with pytest.raises(RuntimeError, match=f"this worker has equilibria {re.escape(__version__)}, the client 0.0.0"):
-        compute(work, [])
+        compute(task, [])

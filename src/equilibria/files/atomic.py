@@ -80,6 +80,38 @@ def write_atomic(path: str | Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+def write_once(path: str | Path, content: bytes) -> bool:
+    """Write a file that several may want to write at the same time: the first one does, and nobody replaces it.
+
+    Args:
+        path: the file; folders on the way to it are made.
+        content: all of it.
+
+    Returns:
+        Whether this was the first.
+
+    Raises:
+        StorageError: if there is no room for it, or it may not be written.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
+    >>> write_once(path, b"first"), write_once(path, b"second"), path.read_bytes()
+    (True, False, b'first')
+    """
+    path = Path(path)
+    whole = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    write_atomic(whole, content)
+    try:
+        os.link(whole, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a disk without links: the last one does it, then
+        whole.replace(path)
+    finally:
+        whole.unlink(missing_ok=True)
+    return True
+
+
 def check_writable(folder: str | Path) -> None:
     """Find out before the work whether its results can be written; nothing is left behind.
 

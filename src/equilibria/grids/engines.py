@@ -11,6 +11,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import joblib
@@ -29,16 +30,34 @@ class WorkersLost(ChildProcessError):
     """Worker processes were killed while they computed."""
 
 
-def run(work: Task, chunks: Iterable[Sequence[Cell]], jobs: int | None, client: Any) -> Iterator[Finished]:
-    """Finished chunks, in any order: their rows, or the error of the engine that lost them."""
-    return _on_cluster(work, chunks, client) if client is not None else _by_joblib(work, chunks, jobs)
+def run(task: Task, chunks: Iterable[Sequence[Cell]], jobs: int | None, client: Any) -> Iterator[Finished]:
+    """Compute chunks, in this process, in others or on a cluster.
+
+    Args:
+        task: what is computed.
+        chunks: the cells of each chunk.
+        jobs: the number of processes, as joblib counts them.
+        client: of a Dask cluster; None for joblib.
+
+    Yields:
+        Finished chunks, in any order: their cells, and their rows or the error of the engine that lost them.
+
+    Raises:
+        WorkersLost: if processes of joblib were killed.
+        ConnectionError: if the cluster went away.
+
+    >>> from equilibria.grids.cells import cell_at
+    >>> list(run(Task(lambda x: 2 * x, (), 1, False, False), [[cell_at({"x": 3})]], 1, None))[0][1]
+    [{'value': array(6)}]
+    """
+    return _on_cluster(task, chunks, client) if client is not None else _by_joblib(task, chunks, jobs)
 
 
-def _by_joblib(work: Task, chunks: Iterable[Sequence[Cell]], jobs: int | None) -> Iterator[Finished]:
-    calls = (joblib.delayed(_identified)(work, chunk) for chunk in chunks)
+def _by_joblib(task: Task, chunks: Iterable[Sequence[Cell]], jobs: int | None) -> Iterator[Finished]:
+    calls = (joblib.delayed(_identified)(task, chunk) for chunk in chunks)
     options: Any = {"return_as": "generator_unordered", "batch_size": 1}
     parallel = joblib.Parallel(n_jobs=jobs, **options)
-    if jobs is None and parallel.n_jobs == 1 and work.batched:
+    if jobs is None and parallel.n_jobs == 1 and task.batched:
         # A block of small cells is a chain of small operations, which keeps one core busy: as many blocks as cores, then.
         yield from joblib.Parallel(joblib.cpu_count(), backend="threading", **options)(calls)
         return
@@ -51,8 +70,8 @@ def _by_joblib(work: Task, chunks: Iterable[Sequence[Cell]], jobs: int | None) -
             ) from error
 
 
-def _identified(work: Task, chunk: Sequence[Cell]) -> Finished:
-    return chunk, compute(work, chunk)
+def _identified(task: Task, chunk: Sequence[Cell]) -> Finished:
+    return chunk, compute(task, chunk)
 
 
 @contextlib.contextmanager
@@ -71,15 +90,28 @@ def _threads_shared(jobs: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def connected(cluster: Any) -> Iterator[Any]:
-    """A Dask client for an address, a client, or None: then the one that joblib was told to use, if any.
+    """A Dask client while the block runs.
 
-    A scheduler that does not answer is a `ConnectionError` within ten seconds.
+    Args:
+        cluster: the address of a scheduler, a client, or None: then the client that joblib was told to use, if any.
+
+    Yields:
+        The client, or None.
+
+    Raises:
+        ValueError: if it is none of these.
+        ConnectionError: if the scheduler does not answer, within ten seconds.
+
+    >>> with connected(None) as client:
+    ...     print(client)
+    None
     """
     if cluster is None:
         yield getattr(get_active_backend()[0], "client", None)
     elif not isinstance(cluster, str):
-        if not hasattr(cluster, "submit"):
-            check.refuse("cluster", repr(cluster), "an address such as tcp://host:8786, or a dask.distributed Client")
+        if not hasattr(cluster, "submit") or getattr(cluster, "asynchronous", False):
+            given = f"{cluster!r}{', which is asynchronous' if hasattr(cluster, 'submit') else ''}"
+            check.refuse("cluster", given, "an address such as tcp://host:8786, or a dask.distributed Client")
         yield cluster
     else:
         client = _connect(cluster)
@@ -91,7 +123,20 @@ def connected(cluster: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def on_cluster(address: str | None) -> Iterator[None]:
-    """Inside the block every grid, and joblib as a whole, computes on the Dask cluster at `address` (None: no change)."""
+    """Inside the block every grid, and joblib as a whole, computes on a Dask cluster.
+
+    Args:
+        address: of its scheduler; None changes nothing.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ConnectionError: if the scheduler does not answer, within ten seconds.
+
+    >>> with on_cluster(None):
+    ...     pass
+    """
     if address is None:
         yield
         return
@@ -105,7 +150,8 @@ def _connect(address: str) -> Any:
     except ImportError:
         check.refuse("cluster", repr(address), 'only with dask.distributed: pip install "equilibria[cluster]"')
     try:
-        asyncio.run(asyncio.wait_for(_answered(address), SECONDS_TO_ANSWER))
+        with ThreadPoolExecutor(1) as elsewhere:  # in a notebook this thread has an event loop already
+            elsewhere.submit(asyncio.run, _answered(address)).result()
     except Exception as error:  # what answers in another protocol can fail in any way
         raise ConnectionError(
             f"cluster: got {address!r}, where no Dask scheduler answered within {SECONDS_TO_ANSWER:g} s "
@@ -122,10 +168,11 @@ async def _answered(address: str) -> None:
     from distributed.comm import connect
     from distributed.security import Security
 
-    comm = await connect(address, timeout=SECONDS_TO_ANSWER, **Security().get_connection_args("client"))
-    await comm.write({"op": "identity", "reply": True})
-    await comm.read()
-    await comm.close()
+    async with asyncio.timeout(SECONDS_TO_ANSWER):
+        comm = await connect(address, timeout=SECONDS_TO_ANSWER, **Security().get_connection_args("client"))
+        await comm.write({"op": "identity", "reply": True})
+        await comm.read()
+        await comm.close()
 
 
 def _unpacked(packed: bytes, chunk: Sequence[Cell]) -> list[Row]:
@@ -134,13 +181,13 @@ def _unpacked(packed: bytes, chunk: Sequence[Cell]) -> list[Row]:
     return compute(cloudpickle.loads(packed), chunk)
 
 
-def _on_cluster(work: Task, chunks: Iterable[Sequence[Cell]], client: Any) -> Iterator[Finished]:
+def _on_cluster(task: Task, chunks: Iterable[Sequence[Cell]], client: Any) -> Iterator[Finished]:
     """Two chunks for each thread of the cluster are under way at any time, so that workers need not wait for us."""
     import cloudpickle
     import distributed
 
     # Packed here, so that a module which a worker does not have is an error of the chunk, in the worker's words.
-    packed = cloudpickle.dumps(work)
+    packed = cloudpickle.dumps(task)
     remaining, running = iter(chunks), distributed.as_completed(loop=client.loop)
     under_way: dict[Any, Sequence[Cell]] = {}
 

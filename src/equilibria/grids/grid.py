@@ -8,18 +8,19 @@ import json
 import math
 import random
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
+from tqdm import tqdm
 
-from equilibria import __version__, check
+from equilibria import __version__, check, files
 from equilibria.grids.cells import Cell, Values, cells_of, checked_axes, written
 from equilibria.grids.engines import WorkersLost, connected, run
-from equilibria.grids.results import ResultStore, identity_of
+from equilibria.grids.results import ResultStore, function_name, identity_of
 from equilibria.grids.task import Row, Task, batched_axes, in_64_bits, takes_key
 from equilibria.progress import progress
 
@@ -40,36 +41,44 @@ def grid(
     cluster: Any = None,
     retry: bool = False,
     units: Mapping[str, str] | None = None,
+    version: str | int | float | None = None,
     show_progress: bool | None = None,
     **axes: Any,
 ) -> xr.Dataset:
-    """Compute `fn` at every combination of the axes, which are given by keyword; a scalar is an axis of length one.
+    """Compute a function at every combination of the axes.
 
-    `fn` takes the axes by keyword and, if it has an argument `key`, a random key made from the cell's coordinates alone. It
-    must depend on nothing else. It returns a number, an array, or a dict of them, of the same shapes in every cell.
+    Cells in which it raised are NaN; the variable `failure` holds their errors, and a warning counts them.
 
-    Parameters
-    ----------
-    store
-        A folder. Each finished chunk is written there at once, and only cells that are not there are computed. Several
-        clients may share it.
-    batch
-        The axes along which cells are computed together in one compiled call, `width` of them (up to 64); True for every
-        axis of numbers, False for none. By default those along which JAX can trace the function; the attribute `batched`
-        of the result says which they were. The other axes are looped over.
-    chunk
-        How many cells are computed and stored as one piece of work.
-    jobs
-        How many processes, as joblib counts them (-1 for one on each core). By default this one alone, with a thread on
-        each core where cells are batched, or what `joblib.parallel_config` says; 1 is this one alone with one block at a time.
-    cluster
-        The address of a Dask scheduler, such as "tcp://host:8786", or a `dask.distributed.Client`.
-    retry
-        Whether cells that failed in an earlier run are tried again.
-    units
-        Units of axes and results, by name.
+    Args:
+        fn: takes the axes by keyword and, if it has an argument `key`, a random key made from the cell's coordinates alone.
+            It must depend on nothing else. It returns a number, an array, or a dict of them, of the same shapes in every
+            cell.
+        store: a folder. Each finished chunk is written there at once, and only cells that are not there are computed.
+            Several clients may share it. The folder remembers the function: its code, its default arguments, everything
+            that it closes over, reads or calls in your own modules, and what it is bound to; another one is refused.
+        batch: the axes along which cells are computed together in one compiled call; True for every axis of numbers, False
+            for none. By default those along which JAX can trace the function; the attribute `batched` of the result says
+            which they were. The other axes are looped over.
+        width: how many cells are computed in one compiled call, up to 64 by default.
+        chunk: how many cells are computed and stored as one piece of task.
+        jobs: how many processes, as joblib counts them (-1 for one on each core). By default this one alone, with a thread
+            on each core where cells are batched, or what `joblib.parallel_config` says; 1 is this one alone with one block
+            at a time.
+        cluster: the address of a Dask scheduler, such as "tcp://host:8786", or a `dask.distributed.Client`.
+        retry: whether cells that failed in an earlier run are tried again.
+        units: units of axes and results, by name.
+        version: a text or number that you change when the function changes. With a store, then only this and the function's
+            name are compared: for functions that cannot be seen through, and for changes that do not matter.
+        show_progress: a progress bar; by default on a terminal only.
+        **axes: numbers or texts, by name; a scalar is an axis of length one.
 
-    Cells in which `fn` raised are NaN; the variable `failure` holds their errors, and a warning counts them.
+    Returns:
+        A dataset with the axes as coordinates, and how it was computed as attributes.
+
+    Raises:
+        ValueError: if an argument cannot be served, or the store holds another grid.
+        StorageError: if the store cannot be written.
+        ConnectionError: if the cluster does not answer, or goes away.
 
     >>> import jax
     >>> def noisy(load, seed, key):
@@ -81,52 +90,65 @@ def grid(
     checked = checked_axes(axes)
     keyed = takes_key(fn, checked)
     cells = cells_of(checked)
-    x64 = in_64_bits()
     batching = _batching(fn, checked, batch, width, keyed)
     asked = {name for name, given in (("batched", batch), ("width", width)) if given is not None}
-    identity = _identity(fn, checked, x64) | {name: batching.pop(name) for name in asked}
-    shelf = ResultStore(store, identity, choices=batching)
-    work = Task(fn, tuple(shelf.about["batched"]), shelf.about["width"], keyed, x64)
+    identity = {} if store is None else _identity(fn, checked, version)
+    identity |= {name: batching.pop(name) for name in asked}
+    results = ResultStore(store, identity, choices=batching)
+    task = Task(fn, tuple(results.about["batched"]), results.about["width"], keyed, in_64_bits())
     if retry:
-        shelf.forget_failures()
+        results.forget_failures()
     with connected(cluster) as client:
-        lost = _computed(work, shelf, cells, chunk, jobs, client, show_progress)
-    rows = [shelf.rows[cell.digest] if cell.digest in shelf.rows else lost[cell.digest] for cell in cells]
+        lost = _computed(task, results, cells, chunk, jobs, client, show_progress)
+    rows = [results.rows[cell.digest] if cell.digest in results.rows else lost[cell.digest] for cell in cells]
     _warn_of_failures(cells, rows)
-    return _dataset(checked, rows, units or {}, _provenance(work))
+    return _dataset(checked, rows, units or {}, _provenance(task))
 
 
-def _batching(fn, axes, batch, width, keyed) -> dict[str, Any]:
+def _batching(
+    fn: Callable[..., Any],
+    axes: Mapping[str, np.ndarray],
+    batch: bool | str | Sequence[str] | None,
+    width: int | None,
+    keyed: bool,
+) -> dict[str, Any]:
     """The axes that are batched, and how many cells a block has: by default no more than there are to fill one."""
     names = batched_axes(fn, axes, batch, keyed)
     fits = min(_WIDTH, math.prod(axes[name].size for name in names))
     return {"batched": sorted(names), "width": fits if width is None else check.count("width", width)}
 
 
-def _computed(work: Task, shelf: ResultStore, cells, chunk, jobs, client, show_progress) -> dict[str, str]:
-    """Fill the shelf. What is returned are the errors of cells that the engine lost: they are not kept."""
+def _computed(
+    task: Task,
+    results: ResultStore,
+    cells: Sequence[Cell],
+    chunk: int | None,
+    jobs: int | None,
+    client: Any,
+    show_progress: bool | None,
+) -> dict[str, str]:
+    """Fill the store. What is returned are the errors of cells that the engine lost: they are not kept."""
     lost: dict[str, str] = {}
     form = _Form()
-    form.check([cell for cell in cells if cell.digest in shelf.rows], shelf.rows)
+    form.check([cell for cell in cells if cell.digest in results.rows], results.rows)
     with progress(len(cells), "grid", "cell", show=show_progress) as bar:
-
-        def show() -> None:
-            bar.update(sum(cell.digest in shelf.rows or cell.digest in lost for cell in cells) - bar.n)
-
+        waiting = _Waiting(cells, bar)
+        waiting.known(results.rows)
+        if waiting.digests and results.folder is not None:
+            files.check_writable(results.folder)
         for attempt in range(1, _ATTEMPTS + 1):
-            show()
-            chunks = _chunks(work, cells, chunk, shelf)
             try:
-                for done, rows in run(work, chunks, jobs, client):
+                for done, rows in run(task, _chunks(task, cells, chunk, results), jobs, client):
                     if isinstance(rows, Exception):
                         lost |= {cell.digest: f"{type(rows).__name__}: {rows}" for cell in done}
+                        waiting.known(cell.digest for cell in done)
                     else:
                         form.check(done, {cell.digest: row for cell, row in zip(done, rows, strict=True)})
-                        shelf.keep(done, rows)
-                    show()
+                        results.keep(done, rows)
+                    waiting.known(results.found())
                 return lost
             except WorkersLost as error:
-                missing = sum(cell.digest not in shelf.rows for cell in cells)
+                missing = sum(cell.digest not in results.rows for cell in cells)
                 if attempt == _ATTEMPTS:
                     raise WorkersLost(
                         f"{error}, {attempt} times; {missing} of {len(cells)} cells are missing"
@@ -135,25 +157,38 @@ def _computed(work: Task, shelf: ResultStore, cells, chunk, jobs, client, show_p
     return lost
 
 
-def _chunks(work: Task, cells: Sequence[Cell], chunk: int | None, shelf: ResultStore) -> Iterator[list[Cell]]:
-    """What is missing, in pieces that one compiled function serves, looked up again before each piece is given out.
+class _Waiting:
+    """The cells of a grid that are not known yet; a bar counts the others. Each cell costs the same, however many there are."""
 
-    With a store the order is by lot: clients that share it start at different ends, and meet.
+    def __init__(self, cells: Sequence[Cell], bar: tqdm[Any]):
+        self.digests = {cell.digest for cell in cells}
+        self.bar = bar
+
+    def known(self, digests: Iterable[str]) -> None:
+        """These are known now; some may have been before, or belong to a larger grid."""
+        new = self.digests.intersection(digests)
+        self.digests -= new
+        self.bar.update(len(new))
+
+
+def _chunks(task: Task, cells: Sequence[Cell], chunk: int | None, results: ResultStore) -> Iterator[list[Cell]]:
+    """What is missing, in chunks that one compiled function serves, looked up again before each chunk is given out.
+
+    With a folder the order is by lot: clients that share it start at different ends, and meet.
     """
     missing: dict[Any, list[Cell]] = {}
     for cell in cells:
-        if cell.digest not in shelf.rows:
-            missing.setdefault(work.fixed(cell) if work.batched else (), []).append(cell)
-    blocks = -(-sum(map(len, missing.values())) // work.width)
-    size = work.width * max(1, blocks // _CHUNKS) if chunk is None else check.count("chunk", chunk)
+        if cell.digest not in results.rows:
+            missing.setdefault(task.fixed(cell) if task.batched else (), []).append(cell)
+    blocks = -(-sum(map(len, missing.values())) // task.width)
+    size = task.width * max(1, blocks // _CHUNKS) if chunk is None else check.count("chunk", chunk)
     groups = [[group[start : start + size] for start in range(0, len(group), size)] for group in missing.values()]
-    if shelf.folder is not None:
+    if results.folder is not None:
         random.shuffle(groups)
         for group in groups:
             random.shuffle(group)
     for piece in (piece for group in groups for piece in group):
-        shelf.refresh(strict=False)
-        if left := [cell for cell in piece if cell.digest not in shelf.rows]:
+        if left := results.look_for(piece):
             yield left
 
 
@@ -163,6 +198,7 @@ class _Form:
     first: tuple[Values, dict[str, tuple[int, ...]]] | None = None
 
     def check(self, cells: Sequence[Cell], rows: Mapping[str, Row]) -> None:
+        """Refuse rows of another form."""
         for cell in cells:
             row = rows[cell.digest]
             if isinstance(row, str):
@@ -178,23 +214,26 @@ class _Form:
                 )
 
 
-def _identity(fn: Callable[..., Any], axes: Mapping[str, np.ndarray], x64: bool) -> dict[str, Any]:
+def _identity(
+    fn: Callable[..., Any], axes: Mapping[str, np.ndarray], version: str | int | float | None
+) -> dict[str, Any]:
     """What the runs that share a store have in common. Their coordinates may differ: a grid can grow."""
-    return {**identity_of(fn), "axes": sorted(axes), "x64": x64, "equilibria_version": __version__}
+    shared = {"axes": sorted(axes), "x64": in_64_bits(), "equilibria_version": __version__}
+    return identity_of(fn, version) | shared
 
 
-def _provenance(work: Task) -> dict[str, Any]:
+def _provenance(task: Task) -> dict[str, Any]:
     config: dict[str, Any] = {}
-    fn = work.fn
+    fn = task.fn
     while isinstance(fn, functools.partial):
         config, fn = {**fn.keywords, **config}, fn.func
-    batched = f"{', '.join(work.batched)}; {work.width} cells in a call" if work.batched else "no axis; cell by cell"
+    batched = f"{', '.join(task.batched)}; {task.width} cells in a call" if task.batched else "no axis; cell by cell"
     return {
-        "function": identity_of(work.fn)["function"],
+        "function": function_name(task.fn),
         "config": json.dumps(config, default=repr, sort_keys=True),
         "batched": batched,
-        "keys": "SHA-256 of each cell's coordinates" if work.keyed else "none",
-        "precision": "64 bits" if work.x64 else "32 bits",
+        "keys": "SHA-256 of each cell's coordinates" if task.keyed else "none",
+        "precision": "64 bits" if task.x64 else "32 bits",
         "equilibria_version": __version__,
         "jax_version": jax.__version__,
         "created": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equilibria import __version__, check
+from equilibria.files import Unseen, fingerprint
 from equilibria.grids.cells import Cell, cell_at, key_data
 
 Row = dict[str, np.ndarray] | str  # what a cell gave, or the error it failed with
@@ -26,40 +27,75 @@ Fixed = tuple[tuple[str, Any], ...]  # coordinates that one compiled call has in
 _WORD = np.iinfo(np.int32)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Task:
-    """A function over axes, and how its cells are computed. Equal ones share compiled code."""
+    """A function over axes, and how its cells are computed. Equal ones share compiled code.
 
-    fn: Callable[..., Any]
-    batched: tuple[str, ...]  # axes along which cells go into one compiled call
-    width: int  # cells in one compiled call
-    keyed: bool  # the function takes a key
-    x64: bool  # whoever computes does it in the caller's precision
+    Attributes:
+        fn: the function.
+        batched: the axes along which cells go into one compiled call.
+        width: the number of cells in one compiled call.
+        keyed: whether the function takes a key.
+        x64: whether numbers have 64 bits; whoever computes does it in the caller's precision.
+        seen: the fingerprint of the function, or a name of its own where it cannot be seen through. A function whose
+            constants have changed is another one, and a copy that a worker got is the same.
+        version: of the package, which workers must have too.
+
+    >>> first, second = (Task(np.sin, ("x",), 8, False, False) for _ in range(2))
+    >>> first == second, first == Task(np.cos, ("x",), 8, False, False)
+    (True, False)
+    """
+
+    fn: Callable[..., Any] = field(compare=False)
+    batched: tuple[str, ...]
+    width: int
+    keyed: bool
+    x64: bool
     version: str = __version__
-    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    seen: str = ""
 
-    def _identity(self) -> tuple[Any, ...]:
-        # Not every callable can be compared; while it is remembered, no other one has its id.
-        return id(self.fn), self.batched, self.width, self.keyed, self.x64
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Task) and other._identity() == self._identity()
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
+    def __post_init__(self) -> None:
+        if not self.seen:
+            object.__setattr__(self, "seen", _name(self.fn))
 
     def fixed(self, cell: Cell) -> Fixed:
         """The coordinates that one compiled call has in common."""
         return tuple((name, value) for name, value in cell.values.items() if name not in self.batched)
 
 
+def _name(fn: Callable[..., Any]) -> str:
+    try:
+        return fingerprint(fn)
+    except Unseen:  # then it is no other one
+        return uuid.uuid4().hex
+
+
 def in_64_bits() -> bool:
-    """Whether numbers have 64 bits here, by a setting of the process or of the block around."""
+    """Whether numbers have 64 bits here, by a setting of the process or of the block around.
+
+    >>> with jax.enable_x64(True):
+    ...     in_64_bits()
+    True
+    """
     return jnp.result_type(float) == np.float64
 
 
 def takes_key(fn: Callable[..., Any], axes: Mapping[str, np.ndarray]) -> bool:
-    """Whether `fn` takes a key; refuse a function that does not take these axes."""
+    """Whether a function takes a key.
+
+    Args:
+        fn: the function.
+        axes: what it is to be called with.
+
+    Returns:
+        Whether it has an argument `key`.
+
+    Raises:
+        ValueError: if it does not take these axes.
+
+    >>> takes_key(lambda load, key: load, {"load": np.array([0.1])})
+    True
+    """
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
@@ -75,7 +111,20 @@ def takes_key(fn: Callable[..., Any], axes: Mapping[str, np.ndarray]) -> bool:
 def batched_axes(
     fn: Callable[..., Any], axes: Mapping[str, np.ndarray], batch: bool | Sequence[str] | None, keyed: bool
 ) -> tuple[str, ...]:
-    """The axes to batch: those asked for, or, with None, those along which JAX can trace the function.
+    """The axes to batch.
+
+    Args:
+        fn: the function.
+        axes: all of them.
+        batch: those that are asked for; True for every axis of numbers, False for none; with None those along which JAX can
+            trace the function.
+        keyed: whether it takes a key.
+
+    Returns:
+        Their names.
+
+    Raises:
+        ValueError: if an axis that is asked for cannot be batched.
 
     >>> axes = {"load": np.array([0.1, 0.2]), "size": np.array([10, 20])}
     >>> batched_axes(lambda load, size: load * jnp.ones(size).sum(), axes, None, keyed=False)
@@ -110,51 +159,51 @@ def _traces(fn: Callable[..., Any], axes: Mapping[str, np.ndarray], names: tuple
     if not names:
         return True
     first = cell_at({name: values[0].item() for name, values in axes.items()})
-    work = Task(fn, names, 1, keyed, in_64_bits())
+    task = Task(fn, names, 1, keyed, in_64_bits())
     try:
-        _jitted(work, work.fixed(first)).trace(*_stacked(work, [first]))
+        _jitted(task, task.fixed(first)).trace(*_stacked(task, [first]))
     except Exception:  # a function that is not JAX's can fail in any way when it is handed a tracer
         return False
     return True
 
 
-def compute(work: Task, cells: Sequence[Cell]) -> list[Row]:
-    """The rows of cells that have their fixed coordinates in common; an error of the function is a row, too."""
-    if work.version != __version__:
-        raise RuntimeError(f"this worker has equilibria {__version__}, the client {work.version}: install the same")
-    work = _first_copy(work)
-    with jax.enable_x64(work.x64):
-        if not work.batched:
-            return [_attempted(functools.partial(_alone, work, cell)) for cell in cells]
-        blocks = [cells[start : start + work.width] for start in range(0, len(cells), work.width)]
-        return [row for block in blocks for row in _block_rows(work, block)]
+def compute(task: Task, cells: Sequence[Cell]) -> list[Row]:
+    """The rows of cells that have their fixed coordinates in common.
+
+    Args:
+        task: what is computed.
+        cells: where.
+
+    Returns:
+        A row for each cell: what the function returned, or the error it raised.
+
+    Raises:
+        RuntimeError: if the task comes from another version of the package.
+
+    >>> compute(Task(np.sqrt, (), 1, False, False), [])
+    []
+    """
+    if task.version != __version__:
+        raise RuntimeError(f"this worker has equilibria {__version__}, the client {task.version}: install the same")
+    with jax.enable_x64(task.x64):
+        if not task.batched:
+            return [_attempted(functools.partial(_alone, task, cell)) for cell in cells]
+        blocks = [cells[start : start + task.width] for start in range(0, len(cells), task.width)]
+        return [row for block in blocks for row in _block_rows(task, block)]
 
 
-def _first_copy(work: Task) -> Task:
-    """Of the copies that chunks bring to a worker, the first: they have one token, but each a function of its own."""
-    copies = _copies(work.token)
-    if not copies:
-        copies.append(work)
-    return copies[0]
+def _alone(task: Task, cell: Cell) -> dict[str, np.ndarray]:
+    key = {"key": _as_keys(key_data([cell]))[0]} if task.keyed else {}
+    return _named(task.fn(**cell.values, **key))
 
 
-@functools.lru_cache(maxsize=8)
-def _copies(token: str) -> list[Task]:
-    return []
-
-
-def _alone(work: Task, cell: Cell) -> dict[str, np.ndarray]:
-    key = {"key": _as_keys(key_data([cell]))[0]} if work.keyed else {}
-    return _named(work.fn(**cell.values, **key))
-
-
-def _block_rows(work: Task, block: Sequence[Cell]) -> list[Row]:
+def _block_rows(task: Task, block: Sequence[Cell]) -> list[Row]:
     """A block in one call; if that fails while it runs, each of its cells alone, to find out which one it is."""
-    arguments = _stacked(work, block)
-    fixed = work.fixed(block[0])
+    arguments = _stacked(task, block)
+    fixed = task.fixed(block[0])
     try:
-        with _compiling(work.token, fixed):  # a thread that wants the same function waits for it
-            compiled = _compiled(work, fixed, tuple(values.dtype for values in arguments[0].values()))
+        with _compiling(task, fixed):  # a thread that wants the same function waits for it
+            compiled = _compiled(task, fixed, tuple(values.dtype for values in arguments[0].values()))
     except Exception as error:  # tracing looks at no value of a batched axis: all cells fail alike
         return [_described(error)] * len(block)
 
@@ -162,7 +211,7 @@ def _block_rows(work: Task, block: Sequence[Cell]) -> list[Row]:
         found = _named(compiled(*arguments))
         return [_slice(found, index) for index in range(len(block))]
     except Exception:  # whatever the user's function raised belongs to one cell, not to the block
-        return [_attempted(lambda cell=cell: _slice(_named(compiled(*_stacked(work, [cell]))), 0)) for cell in block]
+        return [_attempted(lambda cell=cell: _slice(_named(compiled(*_stacked(task, [cell]))), 0)) for cell in block]
 
 
 def _slice(found: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]:
@@ -170,30 +219,30 @@ def _slice(found: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]
     return {name: values[index].copy() for name, values in found.items()}
 
 
-def _stacked(work: Task, block: Sequence[Cell]) -> tuple[dict[str, jax.Array], jax.Array]:
+def _stacked(task: Task, block: Sequence[Cell]) -> tuple[dict[str, jax.Array], jax.Array]:
     """The coordinates that differ, and the raw keys, filled up to the width of a block with copies of the last cell."""
-    filled = [*block, *[block[-1]] * (work.width - len(block))]
-    values = {name: jnp.asarray([cell.values[name] for cell in filled]) for name in work.batched}
+    filled = [*block, *[block[-1]] * (task.width - len(block))]
+    values = {name: jnp.asarray([cell.values[name] for cell in filled]) for name in task.batched}
     return values, jnp.asarray(key_data(filled))
 
 
 @functools.lru_cache(maxsize=64)
-def _compiling(token: str, fixed: Fixed) -> threading.Lock:
+def _compiling(task: Task, fixed: Fixed) -> threading.Lock:
     return threading.Lock()
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(work: Task, fixed: Fixed, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
+def _compiled(task: Task, fixed: Fixed, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
     shapes = {
-        name: jax.ShapeDtypeStruct((work.width,), dtype) for name, dtype in zip(work.batched, dtypes, strict=True)
+        name: jax.ShapeDtypeStruct((task.width,), dtype) for name, dtype in zip(task.batched, dtypes, strict=True)
     }
-    return _jitted(work, fixed).lower(shapes, jax.ShapeDtypeStruct((work.width, 2), np.uint32)).compile()
+    return _jitted(task, fixed).lower(shapes, jax.ShapeDtypeStruct((task.width, 2), np.uint32)).compile()
 
 
-def _jitted(work: Task, fixed: Fixed) -> Any:
-    def cell(values, key):
-        given = {"key": _as_keys(key)} if work.keyed else {}
-        return work.fn(**dict(fixed), **values, **given)
+def _jitted(task: Task, fixed: Fixed) -> Any:
+    def cell(values: dict[str, jax.Array], key: jax.Array) -> Any:
+        given = {"key": _as_keys(key)} if task.keyed else {}
+        return task.fn(**dict(fixed), **values, **given)
 
     return jax.jit(jax.vmap(cell))
 
@@ -210,7 +259,9 @@ def _named(result: Any) -> dict[str, np.ndarray]:
     for name, array in arrays.items():
         if array.dtype.kind not in "biufc" and not hasattr(named[name], "dtype"):
             check.refuse("fn", f"a function that returned {named[name]!r}", "numbers, arrays, or a dict of them")
-    return arrays
+        if array.dtype in (np.longdouble, np.clongdouble):
+            check.refuse("fn", f"a function that returned {array.dtype}", "numbers of up to 64 bits")
+    return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}
 
 
 def _attempted(call: Callable[..., dict[str, np.ndarray]]) -> Row:
