@@ -78,6 +78,11 @@ class Chains(eqx.Module):
         return Averages(state, mean, self.how.info(carry)["acceptance"])
 
 
+def nothing(state: PyTree) -> tuple:
+    """Observes nothing, for who wants the states alone."""
+    return ()
+
+
 # Each of the following returns its values with the chains on the first axis, and the share of accepted proposals. -----
 
 

@@ -177,12 +177,16 @@ def as_system(
     return FunctionSystem(energy, unravel, numbers.dtype, *arguments), {PART: jnp.asarray(numbers, float)}
 
 
-def callable_energy(energy: Any) -> None:
-    """Refuse what is no function."""
+def check_settings(energy: Any, step: float, steps: int, tolerance: float | None = None) -> None:
+    """Refuse what is no function, or no way to follow one."""
     if not callable(energy):
         check.refuse(
             "energy", repr(energy), "a function of (parameters, influence, state, world) that returns one number"
         )
+    check.number("step", step, above=0.0)
+    check.count("steps", steps)
+    if tolerance is not None:
+        check.number("tolerance", tolerance, above=0.0)
 
 
 def along(influence: PyTree, direction: PyTree) -> PyTree:

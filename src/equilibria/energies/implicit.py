@@ -1,12 +1,9 @@
-"""Learning in any energy: predictions, costs and gradients defined by where a system comes to rest.
+"""Learning in any energy that a user writes: predictions, costs and gradients defined by where a system comes to rest.
 
-The framework of Scellier and Bengio, "Towards a biologically plausible backprop" (arXiv:1602.05179), Section 2 and
-Appendix A; equation numbers are theirs. Nothing here knows about neurons: the energy is a function the user writes.
+Scellier and Bengio, "Towards a biologically plausible backprop" (arXiv:1602.05179), Section 2 and Appendix A.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,11 +12,11 @@ import numpy as np
 from jax import Array
 
 from equilibria import check
-from equilibria.energies import relaxation, theorems
-from equilibria.energies.function import Energy, along, callable_energy, checked_system, double, floating, phases
+from equilibria.energies import relaxation
+from equilibria.energies.function import Energy, along, check_settings, checked_system, double, floating, phases
 from equilibria.energies.relaxation import FixedPoint, Gradient, Relaxation, warn_unconverged
 from equilibria.energies.rules import ImplicitRule, Question
-from equilibria.energies.theorems import Comparison
+from equilibria.energies.theorems import Comparison, compared, proposition, theorem
 from equilibria.equilibrators.flow import GradientFlow
 from equilibria.learn.rule import PyTree, Rule
 
@@ -28,20 +25,17 @@ class Implicit(eqx.Module):
     """A system that predicts by minimising an energy and learns by contrasting two minima.
 
     The energy F(θ, β, s, v) is any differentiable function ``energy(parameters, influence, state, world)`` that returns
-    one number: θ is learned, β is how strongly the world acts on the system, s moves, v is the data. All four are
-    arrays or pytrees. The state follows the gradient flow ds/dt = -dF/ds (37), in Euler steps (53), until no force is
-    felt. A clamped variable (β_x = +∞ in the paper) is not an infinite number here: leave it out of the state and let
-    the energy read it from `world`. Functions are compiled once per energy: define the energy once, with what changes in
-    its arguments. Scellier and Bengio, arXiv:1602.05179, Section 2.
+    one number: θ is learned, β is how strongly the world acts on the system, s moves, v is the data; all are arrays or
+    pytrees. The state follows the gradient flow ds/dt = -dF/ds (37), in Euler steps (53), until no force is felt. A
+    clamped variable (β_x = +∞ in the paper) is no infinite number here: leave it out of the state and let the energy
+    read it from `world`. Compiled once per energy: define it once, with what changes in its arguments.
 
     Args:
         energy: the function F.
         step: the length of an Euler step.
         steps: how many at most.
-        tolerance: the largest force at rest; by default eps^(3/4) of the state's precision, 6e-6 in float32 and 2e-12
-            in float64.
-        polish: Newton's method goes on from where the flow stopped, and its result is kept if the force is smaller:
-            worth it for stiff energies, of order size^3 per step.
+        tolerance: the largest force at rest; by default eps^(3/4), 6e-6 in float32 and 2e-12 in float64.
+        polish: Newton's method from where the flow stops, kept if the force is smaller; of order size^3 per step.
 
     >>> def energy(weight, pull, state, world):
     ...     x, target = world
@@ -62,11 +56,7 @@ class Implicit(eqx.Module):
 
     def __check_init__(self) -> None:
         """Refuse what is no function or no pace."""
-        callable_energy(self.energy)
-        check.number("step", self.step, above=0.0)
-        check.count("steps", self.steps)
-        if self.tolerance is not None:
-            check.number("tolerance", self.tolerance, above=0.0)
+        check_settings(self.energy, self.step, self.steps, self.tolerance)
 
     def fixed_point(self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None) -> FixedPoint:
         """The local minimum s_θ,v^β of (1) that the flow reaches from `start`. A warning says if it did not.
@@ -158,13 +148,11 @@ class Implicit(eqx.Module):
     ) -> Gradient:  # fmt: skip
         """The gradient dJ/dθ of the objective (4).
 
-        - ``"two-phase"``: [dF/dθ at rest under β + ξδ, minus the same under β] / ξ (10). With one side and any ξ, ξ
-          times the result is the gradient of the contrastive cost (49) with β⁺ = β + ξδ: contrastive Hebbian learning is
-          this with a large nudge.
+        - ``"two-phase"``: [dF/dθ at rest under β + ξδ, minus the same under β] / ξ (10). One-sided, ξ times it is the
+          gradient of the contrastive cost (49) with β⁺ = β + ξδ: with a large nudge, contrastive Hebbian learning.
         - ``"implicit"``: the implicit function theorem at the fixed point.
-        - ``"recurrent"``: recurrent back-propagation (Appendix A): the costate λ relaxes in the linearised system
-          dλ/dt = -(d²F/ds² λ + dC/ds), whose rest is (62), then dJ/dθ = dL/dθ with L = C + λ . dF/ds (57). The paper's
-          (64) omits dC/dθ, which is there when the cost depends on θ, as with a regulariser.
+        - ``"recurrent"``: recurrent back-propagation (Appendix A): the costate λ relaxes to (62) in the linearised
+          system, then dJ/dθ = dL/dθ with L = C + λ . dF/ds (57). (64) omits dC/dθ, which a regulariser has.
         - ``"unrolled"``: back-propagation through all `steps` steps of the relaxation from `start`.
 
         A regulariser λΩ(θ) is a term β_θ Ω(θ) in the energy with β_θ = 0 and δ_θ = λ (Section 2.2): the influence is
@@ -178,12 +166,11 @@ class Implicit(eqx.Module):
             direction: δ, shaped like `influence`.
             method: one of those above.
             nudge: ξ.
-            sides: ``"one"`` (as written, error of order ξ), ``"random"`` (ξ with a random sign) or ``"both"`` (+ξ
-                against -ξ over 2ξ, error of order ξ²).
+            sides: ``"one"`` (error of order ξ), ``"random"`` (a random sign) or ``"both"`` (±ξ, error of order ξ²).
             key: a random key, for the random sign.
 
         Returns:
-            The gradient, the objective, and whether every relaxation came to rest; a warning says if not.
+            The gradient, the objective, and whether all came to rest; a warning says if not.
 
         >>> def energy(weight, pull, state, world):
         ...     fit = 0.5 * (state - world) ** 2
@@ -195,13 +182,10 @@ class Implicit(eqx.Module):
         """
         check.choice("method", method, relaxation.METHODS)
         system, begin = checked_system(self.energy, parameters, influence, start, world)
-        along_influence, how = along(system.influence, direction), self._relaxation(system.precision)
+        goal, how = along(system.influence, direction), self._relaxation(system.precision)
         multiples = phases(nudge, sides, key) if method == "two-phase" else jnp.zeros(2)
-        free = relaxation.free_phase(system, begin, along_influence, how)
-        found = relaxation.gradient(free, method, multiples, self.steps)
-        detail = f"free phase: largest force {free.rest.force}, steps {free.rest.steps}"
-        warn_unconverged(f"{method} gradient", found.converged, detail)
-        return found
+        free = relaxation.free_phase(system, begin, goal, how)
+        return relaxation.gradient(free, method, multiples, self.steps)
 
     def rule(
         self, influence: PyTree, start: PyTree, *, direction: PyTree = 1.0, method: str = "two-phase",
@@ -209,10 +193,9 @@ class Implicit(eqx.Module):
     ) -> Rule:  # fmt: skip
         """This energy as a learning rule: `train` then learns its parameters from data.
 
-        What is trained is the parameters θ, any pytree; the data are the `world` v, with the examples on the first axis of
-        every array, each of which keeps its type. A step descends the mean of `gradient` over a batch. The history has
-        the mean objective as "cost", and as "unconverged" the fraction of examples of which some relaxation did not come
-        to rest.
+        What is trained is θ, any pytree; the data are v, with the examples on the first axis of every array, each of
+        which keeps its type. A step descends the mean of `gradient` over a batch. The history has the mean objective,
+        "cost", and the fraction of examples of which some relaxation did not come to rest, "unconverged".
 
         Args:
             influence: β.
@@ -237,10 +220,9 @@ class Implicit(eqx.Module):
         [1.0, -2.0]
         """
         question = Question(influence, direction, method, tuple(relaxation.METHODS), nudge, sides)
-        start = jax.tree.map(floating, start)
-        precision = jnp.result_type(float, *jax.tree.leaves(start))
-        options: Any = {"relaxation": self._relaxation(precision), "unroll": self.steps if method == "unrolled" else 0}
-        return ImplicitRule(self.energy, question, start, particles, jnp.zeros(()), **options)
+        start, length = jax.tree.map(floating, start), self.steps if method == "unrolled" else 0
+        how = self._relaxation(jnp.result_type(float, *jax.tree.leaves(start)))
+        return ImplicitRule(self.energy, question, start, particles, jnp.zeros(()), how, length)
 
     def curvature(self, parameters: PyTree, influence: PyTree, state: PyTree, world: PyTree = None) -> np.ndarray:
         """Eigenvalues of d²F/ds² at a state, in float64: at a minimum all are positive (2). Of order size^3.
@@ -267,9 +249,8 @@ class Implicit(eqx.Module):
     ) -> Comparison:
         """Theorem 1 on this energy: (d/dθ dF/dβ)^T = d/dβ dF/dθ at the fixed point (20).
 
-        Both sides are centered differences of the relaxed system: on the left each parameter is moved and the state
-        relaxes again, on the right each influence. No second derivative is used. Float64, for small systems: 2 (dim θ +
-        dim β) relaxations.
+        Both sides are centered differences of the relaxed system, in float64: on the left each parameter is moved and
+        the state relaxes again, on the right each influence. For small systems: 2 (dim θ + dim β) relaxations.
 
         Args:
             parameters: θ.
@@ -286,9 +267,7 @@ class Implicit(eqx.Module):
         >>> bool(abs(sides.difference).max() < 1e-6), bool(sides.converged)
         (True, True)
         """
-        return theorems.compared(
-            theorems.theorem, self.energy, (parameters, influence, start, world), self._relaxation, nudge
-        )
+        return compared(theorem, self.energy, self._relaxation, (parameters, influence, start, world), nudge)
 
     def check_proposition(
         self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None, *, direction: PyTree = 1.0,
@@ -305,16 +284,15 @@ class Implicit(eqx.Module):
             nudge: half the width of the difference.
 
         Returns:
-            On the left that derivative as a centered difference between relaxed states; on the right -λ . d²F/ds² . λ
-            (33), where λ, the derivative of the fixed point along δ (63), solves (62).
+            On the left that derivative as a centered difference; on the right -λ . d²F/ds² . λ (33), where λ solves (62).
 
         >>> system = Implicit(lambda weight, pull, state, world: (state - weight) ** 2 + pull * state)
         >>> sides = system.check_proposition(1.0, 0.0, 0.0)
         >>> round(float(sides.left), 6), round(float(sides.right), 6)
         (-0.5, -0.5)
         """
-        return theorems.compared(
-            theorems.proposition, self.energy, (parameters, influence, start, world), self._relaxation, nudge, direction
+        return compared(
+            proposition, self.energy, self._relaxation, (parameters, influence, start, world), nudge, direction
         )
 
     def _relaxation(self, precision: np.dtype) -> Relaxation:

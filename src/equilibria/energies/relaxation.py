@@ -191,9 +191,15 @@ METHODS: dict[str, Callable[[FreePhase, Array, int], tuple[PyTree, Array]]] = {
 
 
 def gradient(free: FreePhase, method: str, multiples: Array, steps: int) -> Gradient:
-    """dJ/dθ by one of the methods: `multiples` are those of two phases, `steps` those that are unrolled."""
+    """dJ/dθ by one of the methods: `multiples` are those of two phases, `steps` those that are unrolled.
+
+    A warning says if a relaxation did not come to rest, where that is known.
+    """
     value, rested = METHODS[method](free, multiples, steps)
-    return Gradient(value, free.objective, free.rest.converged & rested)
+    converged = free.rest.converged & rested
+    seen = f"free phase: largest force {free.rest.force}, steps {free.rest.steps}"
+    warn_unconverged(f"{method} gradient", converged, seen, depth=4)
+    return Gradient(value, free.objective, converged)
 
 
 def warn_unconverged(what: str, converged: Array, detail: str, *, depth: int = 3) -> None:

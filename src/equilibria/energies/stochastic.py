@@ -1,7 +1,6 @@
-"""Learning in any energy with noise: expectations under the Boltzmann law instead of fixed points.
+"""Learning in any energy with noise: expectations under the Boltzmann law, sampled, with their standard errors.
 
-Appendix B of Scellier and Bengio, "Towards a biologically plausible backprop" (arXiv:1602.05179); equation numbers are
-theirs. Each quantity is measured on independent Langevin chains and comes with its standard error.
+Scellier and Bengio, "Towards a biologically plausible backprop" (arXiv:1602.05179), Appendix B.
 """
 
 from __future__ import annotations
@@ -12,19 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from equilibria import check
-from equilibria.energies import averages, function, quadrature, theorems
+from equilibria.energies import averages, function, quadrature
 from equilibria.energies.averages import Chains, Observable, Sampled, sampled, warn_of_chains
-from equilibria.energies.function import (
-    Energy,
-    FunctionSystem,
-    along,
-    callable_energy,
-    checked_system,
-    double,
-    floating,
-)
+from equilibria.energies.function import Energy, FunctionSystem, along, check_settings, checked_system
 from equilibria.energies.rules import Question, StochasticRule
-from equilibria.energies.theorems import Comparison
+from equilibria.energies.theorems import Comparison, compared_by_sampling, sampled_proposition, sampled_theorem
 from equilibria.equilibrators.flow import Langevin
 from equilibria.learn.rule import PyTree, Rule
 from equilibria.model.network import State
@@ -36,7 +27,7 @@ class Stochastic(eqx.Module):
     The energy is a function as in `Implicit`. The dynamics is ds = -dF/ds dt + σ dB (66), whose stationary law is
     proportional to e^(-2F/σ²): at temperature T, σ² = 2T, and the paper's e^(-F) (67) is T = 1, σ = √2. Errors are the
     spread of the chains' averages over √chains: they hold whatever the correlation within a chain, provided that `burn`
-    is long enough to forget the start. Scellier and Bengio, arXiv:1602.05179, Appendix B.
+    is long enough to forget the start.
 
     Args:
         energy: the function F.
@@ -45,9 +36,8 @@ class Stochastic(eqx.Module):
         steps: how many are averaged.
         burn: how many are made before and forgotten.
         chains: how many independent chains start at the same state.
-        adjusted: each step is a proposal that is accepted or refused (Metropolis), which leaves the step to be chosen
-            for speed: an acceptance near 0.6 is good, and near 0 the chains do not move. Without it the law has a bias
-            of order `step`.
+        adjusted: each step is a proposal that Metropolis' rule accepts or refuses; an acceptance near 0.6 is good, near 0
+            the chains do not move. Without it the law has a bias of order `step`.
 
     >>> system = Stochastic(lambda weight, pull, state, world: 0.5 * (state - weight) ** 2 + pull * state, step=0.5)
     >>> mean = system.expectation(lambda state: state, 2.0, 0.0, 0.0, key=jax.random.key(0))
@@ -65,10 +55,8 @@ class Stochastic(eqx.Module):
 
     def __check_init__(self) -> None:
         """Refuse what is no function or no dynamics."""
-        callable_energy(self.energy)
+        check_settings(self.energy, self.step, self.steps)
         check.number("temperature", self.temperature, above=0.0)
-        check.number("step", self.step, above=0.0)
-        check.count("steps", self.steps)
         check.count("burn", self.burn, least=0)
         check.count("chains", self.chains, least=2)
 
@@ -92,7 +80,7 @@ class Stochastic(eqx.Module):
         (100, 3)
         """
         system, begin = self._system(parameters, influence, start, world)
-        found = self._chains(system, begin, _nothing, key)
+        found = self._chains(system, begin, averages.nothing, key)
         warn_of_chains(found.state, found.acceptance.mean(), self._chains)
         return system.read(found.state)
 
@@ -143,8 +131,8 @@ class Stochastic(eqx.Module):
         True
         """
         system, begin = self._system(parameters, influence, start, world)
-        along_influence = along(system.influence, direction)
-        return sampled(*averages.objective(self._chains, system, begin, along_influence, key), self._chains)
+        found = averages.objective(self._chains, system, begin, along(system.influence, direction), key)
+        return sampled(*found, self._chains)
 
     def gradient(
         self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None, *, direction: PyTree = 1.0,
@@ -178,9 +166,8 @@ class Stochastic(eqx.Module):
         """
         check.choice("method", method, averages.METHODS)
         system, begin = self._system(parameters, influence, start, world)
-        along_influence = along(system.influence, direction)
         chosen, moving = jax.random.split(key)
-        arguments = (self._chains, system, begin, along_influence, moving)
+        arguments = (self._chains, system, begin, along(system.influence, direction), moving)
         found = averages.gradient(method, *arguments, function.phases(nudge, sides, chosen))
         return sampled(found.gradient, found.acceptance, self._chains)
 
@@ -190,8 +177,7 @@ class Stochastic(eqx.Module):
     ) -> Rule:  # fmt: skip
         """This energy as a learning rule: `train` then learns its parameters from data.
 
-        As `Implicit.rule`, with the mean of `gradient` over the chains; each example has its own random numbers in each
-        step. The history has the expected "cost" and the "acceptance".
+        As `Implicit.rule`; each example has its own noise in each step. The history has the "cost" and "acceptance".
 
         Args:
             influence: β.
@@ -214,7 +200,7 @@ class Stochastic(eqx.Module):
         True
         """
         question = Question(influence, direction, method, averages.METHODS, nudge, sides)
-        arguments = (question, jax.tree.map(floating, start), particles, jnp.asarray(self.temperature, float))
+        arguments = (question, jax.tree.map(function.floating, start), particles, jnp.asarray(self.temperature, float))
         return StochasticRule(self.energy, *arguments, chains=self._chains)
 
     def check_theorem(
@@ -222,8 +208,7 @@ class Stochastic(eqx.Module):
     ) -> Comparison:  # fmt: skip
         """Theorem 3 on this energy: (d/dθ E[dF/dβ])^T = d/dβ E[dF/dθ] (73), at any temperature.
 
-        Both sides are centered differences of sampled expectations. Where nothing fluctuates (a regulariser) only
-        rounding is left, which the error does not count.
+        Both sides are centered differences. Where nothing fluctuates only rounding is left, which no error counts.
 
         Args:
             parameters: θ.
@@ -234,17 +219,15 @@ class Stochastic(eqx.Module):
             key: a random key.
 
         Returns:
-            Each side is a `Sampled`, (dim β, dim θ), and so is the difference, whose error counts that the chains share
-            their noise.
+            Each side and the difference, whose error counts that the noise is shared, are `Sampled`, (dim β, dim θ).
 
         >>> system = Stochastic(lambda weight, pull, state, world: 0.5 * weight * state**2 + pull * state, step=0.3)
         >>> sides = system.check_theorem(2.0, 0.5, 0.0, key=jax.random.key(0))       # both are pull / weight^2
         >>> bool(abs(sides.difference.value) < 4 * sides.difference.error)
         True
         """
-        return theorems.compared_by_sampling(
-            theorems.sampled_theorem, self._system(parameters, influence, start, world), self._chains, nudge, key
-        )
+        begun = self._system(parameters, influence, start, world)
+        return compared_by_sampling(sampled_theorem, self._chains, begun, nudge, key)
 
     def check_proposition(
         self, parameters: PyTree, influence: PyTree, start: PyTree, world: PyTree = None, *, direction: PyTree = 1.0,
@@ -262,18 +245,15 @@ class Stochastic(eqx.Module):
             key: a random key.
 
         Returns:
-            On the left the derivative as a centered difference between sampled expectations, on the right the variance
-            without nudge; each is a `Sampled`.
+            The derivative as a centered difference, and the variance without nudge; each is a `Sampled`.
 
         >>> system = Stochastic(lambda weight, pull, state, world: 0.5 * weight * state**2 + pull * state, step=0.3)
         >>> sides = system.check_proposition(2.0, 0.0, 0.0, key=jax.random.key(0))     # -1 / weight
         >>> bool(abs(sides.left.value + 0.5) < 4 * sides.left.error), bool(abs(sides.right.value + 0.5) < 0.03)
         (True, True)
         """
-        return theorems.compared_by_sampling(
-            theorems.sampled_proposition, self._system(parameters, influence, start, world), self._chains, nudge, key,
-            direction,
-        )  # fmt: skip
+        begun = self._system(parameters, influence, start, world)
+        return compared_by_sampling(sampled_proposition, self._chains, begun, nudge, key, direction)
 
     def exact(
         self, observable: Observable, parameters: PyTree, influence: PyTree, centre: PyTree, world: PyTree = None, *,
@@ -281,8 +261,7 @@ class Stochastic(eqx.Module):
     ) -> PyTree:  # fmt: skip
         """The mean of `observable` by quadrature, for a state of one or two numbers, in float64.
 
-        The trapezoidal rule converges faster than any power where the law vanishes at the edges; if it does not vanish
-        there, this is refused.
+        The trapezoidal rule converges faster than any power if the law vanishes at the edges, or else it is refused.
 
         Args:
             observable: a function of the state.
@@ -303,7 +282,7 @@ class Stochastic(eqx.Module):
         check.number("reach", reach, above=0.0)
         check.count("points", points, least=3)
         with jax.enable_x64(True):
-            arguments = double((parameters, influence, centre, world))
+            arguments = function.double((parameters, influence, centre, world))
             system, middle = checked_system(self.energy, *arguments, temperature=self.temperature, name="centre")
             return quadrature.expectation(system, middle, observable, reach, points)
 
@@ -314,7 +293,3 @@ class Stochastic(eqx.Module):
 
     def _system(self, *arguments: PyTree) -> tuple[FunctionSystem, State]:
         return checked_system(self.energy, *arguments, temperature=self.temperature)
-
-
-def _nothing(state: PyTree) -> tuple:
-    return ()

@@ -41,8 +41,8 @@ class Comparison(NamedTuple):
 def compared(
     measure: Callable[..., tuple[Array, Array, Array]],
     energy: Energy,
-    arguments: tuple,
     relaxation: Callable[[np.dtype], Relaxation],
+    arguments: tuple,
     nudge: float,
     *direction: PyTree,
 ) -> Comparison:
@@ -60,8 +60,8 @@ def compared(
 
 def compared_by_sampling(
     measure: Callable[..., tuple[Array, Array, Array]],
-    begun: tuple[FunctionSystem, State],
     chains: Chains,
+    begun: tuple[FunctionSystem, State],
     nudge: float,
     key: Array,
     *direction: PyTree,
