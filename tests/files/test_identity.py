@@ -397,3 +397,13 @@ def test_looking_changes_nothing():
     before = generator.bit_generator.state
     fingerprint(generator)
     assert generator.bit_generator.state == before
+
+
+def test_functions_of_this_package_are_looked_at_when_they_are_what_is_asked_for():
+    """The cells of a figure: they change between versions while somebody works on them."""
+    namespace = {"__name__": "equilibria.papers.made_up", "N": 1}
+    exec("def cell(x): return N * x", namespace)
+    before = seen(namespace["cell"])
+    namespace["N"] = 2
+    assert {name for name, value in seen(namespace["cell"]).items() if value != before[name]} == {"N"}
+    assert set(seen(eq.overlap)) >= {"code", "default arguments"}

@@ -87,7 +87,7 @@ def seen(function: Callable[..., Any]) -> dict[str, str]:
         else:
             parts.setdefault("configuration", []).append((function.args, function.keywords))
             function = function.func
-    if isinstance(function, types.FunctionType) and is_own(function.__module__):
+    if isinstance(function, types.FunctionType) and (is_own(function.__module__) or _is_ours(function.__module__)):
         parts["code"] = [function.__code__]
         parts["default arguments"] = [function.__defaults__, function.__kwdefaults__]
         for name, value in surroundings(function):
@@ -281,6 +281,11 @@ class _Reader:
 def _closure(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     names = function.__code__.co_freevars
     return (part for part in surroundings(function) if part[0] in names)
+
+
+def _is_ours(module: str | None) -> bool:
+    """Whether it is a module of this package: a figure's own function is looked at, since its code may be under work."""
+    return (module or "").partition(".")[0] == __name__.partition(".")[0]
 
 
 def _is_code(value: Any) -> bool:
