@@ -85,3 +85,33 @@ def test_a_zero_state_moves():
     start = {"input": np.zeros(2), "output": np.zeros(2)}
     moved = eq.equilibrate(network, eq.GradientFlow(1), start, world=eq.Clamp("input", np.zeros(2)))
     np.testing.assert_allclose(moved["output"], 0.2, rtol=1e-6)
+
+
+def test_a_flow_that_stops_by_force_rests_at_the_same_place_for_any_step():
+    """Units at their bounds and held ones feel forces for ever; those do not count."""
+    network = machines.with_biases(eq.layered((4, 5, 3), gain=0.5, key=4), 4, scale=1.0)
+    world = [
+        eq.Clamp("input", np.linspace(0, 1, 8).reshape(2, 4)),
+        eq.Clamp("output", np.full((2, 3), 0.9), mask=np.array([True, False, False])),
+    ]
+    ends = [
+        eq.equilibrate(network, eq.GradientFlow(3000, step, force_tolerance=1e-5), world=world) for step in (0.5, 0.02)
+    ]
+    assert all(end.converged.all() for end in ends)
+    assert (ends[1].steps > 10 * ends[0].steps).all()
+    hidden = np.asarray(ends[0]["hidden1"])
+    assert ((hidden == 0) | (hidden == 1)).any()
+    np.testing.assert_array_equal(ends[0]["output"][:, 0], np.float32(0.9))
+    for name in ("hidden1", "output"):  # a force of 1e-5 over a least curvature of about 0.5
+        np.testing.assert_allclose(ends[0][name], ends[1][name], atol=5e-5)
+
+
+def test_a_chain_at_rest_does_not_move_while_others_do():
+    network = eq.layered((2, 2), units=eq.Gaussian(), key=0)
+    clamp = eq.Clamp("input", np.array([[0.0, 0.0], [1.0, -1.0]]))
+    rest = eq.equilibrate(
+        network, eq.GradientFlow(100, 0.1, force_tolerance=1e-3), {"output": np.full(2, 1e-4)}, world=clamp
+    )
+    assert rest.steps[0] == 0
+    assert rest.steps[1] > 20
+    np.testing.assert_array_equal(rest["output"][0], np.float32(1e-4))
