@@ -102,7 +102,9 @@ def corrupt(patterns: ArrayLike, *, flips: float = 0.0, masked: float = 0.0, key
     if flips + masked > 1 + 1e-9:  # room for the rounding of the sum
         check.refuse("flips + masked", flips + masked, "at most 1")
     size = spins.shape[-1]
-    return _corrupt(as_key(key), spins, round(flips * size), round(masked * size))
+    # rows, so that code compiled for a list of patterns serves a list of lists
+    rows = _corrupt(as_key(key), spins.reshape(-1, size), round(flips * size), round(masked * size))
+    return rows.reshape(spins.shape)
 
 
 def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, key: Array | int) -> Array:
@@ -132,14 +134,19 @@ def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, ke
     spins = _spins("archetypes", archetypes)
     check.number("quality", quality, least=0, most=1)
     *leading, size = spins.shape
-    noise = _signs(as_key(key), quality, (*leading, check.count("examples", examples), size))
-    return noise * spins[..., None, :]
+    shape = (*leading, check.count("examples", examples), size)
+    return _blurred(as_key(key), quality, spins, shape)
 
 
 @partial(jax.jit, static_argnames="shape")
 def _signs(key: Array, mean: ArrayLike, shape: tuple[int, ...]) -> Array:
     plus = jax.random.bernoulli(key, (1 + jnp.asarray(mean, jnp.float32)) / 2, shape)
     return jnp.where(plus, jnp.float32(1), jnp.float32(-1))
+
+
+@partial(jax.jit, static_argnames="shape")
+def _blurred(key: Array, mean: ArrayLike, spins: Array, shape: tuple[int, ...]) -> Array:
+    return _signs(key, mean, shape) * spins[..., None, :]
 
 
 @jax.jit
@@ -155,4 +162,4 @@ def _spins(argument: str, given: ArrayLike) -> Array:
     if values is not None and (values.size == 0 or not np.isin(values, (-1, 1)).all()):
         strange = values[~np.isin(values, (-1, 1))]
         check.refuse(argument, f"the value {strange[0]}" if strange.size else f"shape {values.shape}", "-1 and +1")
-    return jnp.asarray(given, jnp.float32)
+    return jnp.asarray(given if values is None else values.astype(np.float32, copy=False), jnp.float32)

@@ -60,7 +60,9 @@ def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *,
     random = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
     fields = _laid_out(tiles, count, size, random)
     gauge = random.choice([-1, 1], size)
-    return jnp.asarray(random.permutation(fields, axis=1) * gauge, jnp.float32)
+    return jnp.asarray(
+        (random.permutation(fields, axis=1) * gauge).astype(np.float32)
+    )  # NumPy converts without compiling
 
 
 def planted_data(fields: Array, count: int, *, temperature: float = 1.0, key: Array | int) -> Array:

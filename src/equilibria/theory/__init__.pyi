@@ -11,7 +11,6 @@ from .hopfield_network.phases import hopfield_phases as hopfield_phases
 from .rbm.components import Law as Law
 from .rbm.components import ListedLaw as ListedLaw
 from .rbm.curve import learning_curve as learning_curve
-from .rbm.ensemble import fixed_points as fixed_points
 from .rbm.linear import linear_fixed_point as linear_fixed_point
 from .rbm.linear import linear_flow as linear_flow
 from .rbm.linear import linear_likelihood as linear_likelihood
@@ -26,5 +25,6 @@ from .rbm.spectral import marchenko_pastur as marchenko_pastur
 from .rbm.spectral import marchenko_pastur_edges as marchenko_pastur_edges
 from .rbm.spectral import marchenko_pastur_fit as marchenko_pastur_fit
 from .rbm.spectral import projected_dynamics as projected_dynamics
+from .rbm.states import fixed_points as fixed_points
 from .synapses import synapse_spike as synapse_spike
 from .synapses import synapse_threshold as synapse_threshold

@@ -128,10 +128,10 @@ def test_a_curve_that_cannot_go_on_says_so(monkeypatch):
     data, _ = planted(1.5, 200, 100, 1000)
     advance = module._advance
 
-    def stuck(setting, point, begin, duration, tolerance):
+    def stuck(problem, point, begin, duration, tolerance):
         if duration > 0.05:
             raise RuntimeError("too abruptly")
-        return advance(setting, point, begin, duration, tolerance)
+        return advance(problem, point, begin, duration, tolerance)
 
     monkeypatch.setattr(module, "_advance", stuck)
     weights = 0.01 * RNG.normal(size=(200, 100))

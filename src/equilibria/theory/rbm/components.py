@@ -16,67 +16,88 @@ converges exponentially: with spacing 2 pi / T it repeats the fields with period
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from equilibria import check
 
+Function = Callable[[jax.Array], jax.Array]
+Ratios = tuple[jax.Array, jax.Array, jax.Array]
+
 
 class Law(eqx.Module):
-    """A symmetric law of zero mean and unit variance: subclass it and give `characteristic` and `reach`."""
+    """The distribution of a component: symmetric, of zero mean and unit variance.
+
+    Subclass it and give `characteristic` and `reach`.
+
+    >>> class Coin(Law):
+    ...     def characteristic(self, t):
+    ...         return jnp.cos(t)
+    ...     def reach(self):
+    ...         return 1.0
+    >>> Coin().reach()
+    1.0
+    """
 
     @abstractmethod
     def characteristic(self, t: jax.Array) -> jax.Array:
-        """phi(t) = E cos(t c), element by element and differentiable twice."""
+        """The characteristic function phi(t) = E cos(t c), element by element and differentiable twice."""
 
     @abstractmethod
     def reach(self) -> float:
         """The largest |c| that matters (for an unbounded law: beyond it lies less than 1e-15)."""
 
-    def ratios(self, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """phi, phi'/phi and phi''/phi."""
+    def ratios(self, t: jax.Array) -> Ratios:
+        """The characteristic function phi, and phi'/phi and phi''/phi."""
 
-        def derivative(function):
+        def derivative(function: Function) -> Function:
             return lambda t: jax.jvp(function, (t,), (jnp.ones_like(t),))[1]
 
         first = derivative(self.characteristic)
         return _ratios(self.characteristic(t), first(t), derivative(first)(t))
 
 
-def _ratios(phi, first, second):
+def _ratios(phi: jax.Array, first: jax.Array, second: jax.Array) -> Ratios:
     # A zero of phi is moved by nothing that counts; products of the ratios with phi then stay finite and right.
     phi = jnp.where(phi == 0, 1e-30, phi)
     return phi, first / phi, second / phi
 
 
 class GaussianLaw(Law):
-    """c ~ N(0, 1)."""
+    """A standard normal component, c ~ N(0, 1)."""
 
     def characteristic(self, t: jax.Array) -> jax.Array:
+        """The characteristic function."""
         return jnp.exp(-0.5 * t**2)
 
     def reach(self) -> float:
+        """The largest |c| that matters."""
         return 9.0
 
-    def ratios(self, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def ratios(self, t: jax.Array) -> Ratios:
+        """The characteristic function phi, and phi'/phi and phi''/phi."""
         return self.characteristic(t), -t, t**2 - 1.0
 
 
 class UniformLaw(Law):
-    """c uniform on [-sqrt 3, sqrt 3]."""
+    """A component uniform on [-sqrt 3, sqrt 3]."""
 
     def characteristic(self, t: jax.Array) -> jax.Array:
+        """The characteristic function."""
         return self.ratios(t)[0]
 
     def reach(self) -> float:
+        """The largest |c| that matters."""
         return 3.0**0.5
 
-    def ratios(self, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def ratios(self, t: jax.Array) -> Ratios:
+        """The characteristic function phi, and phi'/phi and phi''/phi."""
         square = 3.0 * t**2
         small = square < 0.25
         x = jnp.sqrt(jnp.where(small, 1.0, square))
@@ -89,22 +110,31 @@ class UniformLaw(Law):
 
 
 class BernoulliLaw(Law):
-    """c = -1 or +1."""
+    """A component of -1 or +1."""
 
     def characteristic(self, t: jax.Array) -> jax.Array:
+        """The characteristic function."""
         return jnp.cos(t)
 
     def reach(self) -> float:
+        """The largest |c| that matters."""
         return 1.0
 
-    def ratios(self, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def ratios(self, t: jax.Array) -> Ratios:
+        """The characteristic function phi, and phi'/phi and phi''/phi."""
         return _ratios(jnp.cos(t), -jnp.sin(t), -jnp.cos(t))
 
 
 class ListedLaw(Law):
-    """c drawn from a list, for example the measured components of a singular vector.
+    """A component drawn from a list, for example from the measured components of a singular vector.
 
     The list is symmetrised and scaled to unit variance.
+
+    Args:
+        values: the list; not all of it zero.
+
+    Raises:
+        ValueError: if the values are not finite, or all zero.
 
     >>> ListedLaw([1.0, 2.0, 3.0]).reach()
     1.388...
@@ -112,7 +142,7 @@ class ListedLaw(Law):
 
     values: np.ndarray
 
-    def __init__(self, values: Sequence[float] | np.ndarray):
+    def __init__(self, values: ArrayLike) -> None:
         given = np.asarray(values, dtype=np.float64).ravel()
         check.number("values", given)
         scale = np.sqrt(np.mean(given**2)) if given.size else 0.0
@@ -121,17 +151,31 @@ class ListedLaw(Law):
         self.values = given / scale
 
     def characteristic(self, t: jax.Array) -> jax.Array:
+        """The characteristic function."""
         return jnp.mean(jnp.cos(t[..., None] * self.values), axis=-1)
 
     def reach(self) -> float:
+        """The largest |c| that matters."""
         return float(np.abs(self.values).max())
 
 
 LAWS: dict[str, Law] = {"gaussian": GaussianLaw(), "uniform": UniformLaw(), "bernoulli": BernoulliLaw()}
 
 
-def laws(components: Any) -> tuple[Law, Law]:
-    """The laws of the visible and of the hidden components: a name or a `Law` for both, or a pair.
+Components = str | Law | tuple[str | Law, str | Law]
+
+
+def laws(components: Components) -> tuple[Law, Law]:
+    """The laws of the visible and of the hidden components.
+
+    Args:
+        components: a name or a `Law` for both, or a pair (visible, hidden).
+
+    Returns:
+        The pair.
+
+    Raises:
+        ValueError: if a name is not known.
 
     >>> laws("uniform")
     (UniformLaw(), UniformLaw())
@@ -143,10 +187,22 @@ def laws(components: Any) -> tuple[Law, Law]:
     return visible, hidden
 
 
-def waves(reach: float, *, precision: float = 1e-15, least: int = 128) -> np.ndarray:
-    """Wavenumbers that integrate any field up to `reach` to about `precision`.
+def waves(reach: float, *, precision: float = 1e-15, least: int = 256) -> np.ndarray:
+    """Wavenumbers that integrate functions of a local field.
 
-    Their number is a power of two, `least` or more, so that compiled code is shared.
+    Args:
+        reach: how large the field may be.
+        precision: about how well.
+        least: their number is a power of two and not below this, so that compiled code is shared.
+
+    Returns:
+        The wavenumbers, equally spaced.
+
+    Raises:
+        ValueError: if the field is so large that it would take more than 2^14 of them.
+
+    >>> waves(1.0).size, waves(100.0).size
+    (256, 512)
     """
     digits = -np.log(precision)
     highest = (digits + 4.0) * 2.0 / np.pi
@@ -157,28 +213,27 @@ def waves(reach: float, *, precision: float = 1e-15, least: int = 128) -> np.nda
     return (np.arange(number) + 0.5) * (highest / number)
 
 
-class Layer(NamedTuple):
+class LayerAverages(NamedTuple):
     """Averages over a layer whose fields are h = sum_g slope_g c_g + sqrt(variance) x."""
 
     log_cosh: jax.Array  # A = E ln 2 cosh h
     along: jax.Array  # dA/dslope_a = E c_a tanh h
     square: jax.Array  # E tanh^2 h = 1 - 2 dA/dvariance
     curvature: jax.Array  # E c_a c_b sech^2 h, the slope of `along` in the slopes
-    tilt: (
-        jax.Array
-    )  # the slope of E sech^2 h in the slopes: of `square` with a minus, twice that of `along` in variance
+    # the slope of E sech^2 h in the slopes: of `square` with a minus, twice that of `along` in the variance
+    tilt: jax.Array
     heat: jax.Array  # the slope of `square` in the variance
     quartic: jax.Array  # E sech^4 h, from sech^4 = (4 sech^2 - (sech^2)'') / 6
 
 
-def layer(law: Law, slopes: jax.Array, variance: jax.Array, waves: jax.Array) -> Layer:
+def layer_averages(law: Law, slopes: jax.Array, variance: jax.Array, waves: jax.Array) -> LayerAverages:
     """All averages at once: a derivative in slope_a brings a factor k phi'/phi(k slope_a), one in variance -k^2/2."""
     phi, first, second = law.ratios(slopes[:, None] * waves)
     joint = jnp.prod(phi, axis=0) * jnp.exp(-0.5 * variance * waves**2)
     kernel = 2.0 * waves[0] / jnp.sinh(0.5 * jnp.pi * waves)
     density = kernel * joint
     pairs = -(density * waves * first) @ first.T
-    return Layer(
+    return LayerAverages(
         jnp.log(2.0) + jnp.sum(kernel / waves * (1.0 - joint)),
         -first @ density,
         1.0 - density @ waves,

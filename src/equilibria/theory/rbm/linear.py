@@ -17,7 +17,11 @@ from equilibria import check
 
 
 class LinearFlow(NamedTuple):
-    """Learning in the linear machine, at the asked times."""
+    """Learning in the linear machine, at the asked times.
+
+    >>> linear_flow(np.diag([4.0, 0.5]), [[0.1], [0.1]], [0.0, 1.0]).weights.shape
+    (2, 2, 1)
+    """
 
     times: np.ndarray
     weights: np.ndarray  # (times, visible, hidden)
@@ -35,15 +39,30 @@ def linear_flow(
     hidden_variance: float = 1.0,
     tolerance: float = 1e-10,
 ) -> LinearFlow:
-    """Gradient ascent on the exact likelihood in continuous time, from `weights` at time 0.
+    """Gradient ascent on the exact likelihood of the linear machine, in continuous time.
 
         dW/dt = sigma_h^2 C W - sigma_v^2 sigma_h^2 W (1 - sigma_v^2 sigma_h^2 W^T W)^-1
 
-    with C the data's second moments <s s^T> (`covariance`). In the frame of the singular vectors of W this is
+    with C the data's second moments <s s^T>. In the frame of the singular vectors of W this is
 
         dw_a/dt = w_a sigma_h^2 (<s_a^2> - sigma_v^2 / (1 - sigma_v^2 sigma_h^2 w_a^2))
 
-    and a rotation that ends when <s_a s_b> is diagonal. `tolerance` is the relative error of one integration step.
+    and a rotation that ends when <s_a s_b> is diagonal.
+
+    Args:
+        covariance: C (visible, visible).
+        weights: W (visible, hidden) at time 0.
+        times: when to look, increasing from 0 on.
+        visible_variance: sigma_v^2 > 0.
+        hidden_variance: sigma_h^2 > 0.
+        tolerance: the relative error of one integration step.
+
+    Returns:
+        Weights, singular values, likelihood and overlaps with the data's principal directions, at the asked times.
+
+    Raises:
+        ValueError: if an argument is out of its range, or the machine has no law at time 0.
+        RuntimeError: if the integrator stopped.
 
     >>> flow = linear_flow(np.diag([4.0, 0.5]), [[0.1], [0.1]], [0.0, 1.0, 20.0])
     >>> flow.strengths[-1].round(4), flow.overlaps[-1].round(4)
@@ -60,9 +79,9 @@ def linear_flow(
     if product * largest**2 >= 1:
         check.refuse("weights", f"a singular value of {largest:.6g}", f"below {product**-0.5:.6g}: no law beyond")
 
-    def velocity(_, flat):
+    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
         w = flat.reshape(start.shape)
-        model = w @ np.linalg.inv(np.eye(w.shape[1]) - product * w.T @ w)
+        model = w @ np.linalg.inv(np.eye(start.shape[1]) - product * w.T @ w)
         return (hidden_variance * (moments @ w) - product * model).ravel()
 
     run = solve_ivp(velocity, (0.0, asked[-1]), start.ravel(), "DOP853", asked, rtol=tolerance, atol=tolerance * 1e-3)
@@ -79,11 +98,22 @@ def linear_flow(
 def linear_fixed_point(
     variances: ArrayLike, *, visible_variance: float = 1.0, hidden_variance: float = 1.0
 ) -> np.ndarray:
-    """The singular values that the linear machine ends with, for data of these principal `variances` <s_a^2>.
+    """The singular values that the linear machine ends with.
 
         w_a^2 = (<s_a^2> - sigma_v^2) / (sigma_v^2 sigma_h^2 <s_a^2>)  if <s_a^2> > sigma_v^2,  else 0
 
     The two cases printed in the paper are not fixed points of its equation; these are, and the stable ones.
+
+    Args:
+        variances: the data's principal variances <s_a^2>.
+        visible_variance: sigma_v^2 > 0.
+        hidden_variance: sigma_h^2 > 0.
+
+    Returns:
+        The singular values w_a.
+
+    Raises:
+        ValueError: if an argument is out of its range.
 
     >>> linear_fixed_point([4.0, 2.0, 0.5]).round(4)
     array([0.866 , 0.7071, 0.    ])
@@ -97,6 +127,17 @@ def linear_log_partition(weights: ArrayLike, *, visible_variance: float = 1.0, h
     """ln Z of the linear machine, +inf where sigma_v sigma_h w >= 1 for a singular value: there is no law beyond.
 
         ln Z = N_v/2 ln(2 pi sigma_v^2) + N_h/2 ln(2 pi sigma_h^2) - 1/2 sum_a ln(1 - sigma_v^2 sigma_h^2 w_a^2)
+
+    Args:
+        weights: W (visible, hidden).
+        visible_variance: sigma_v^2 > 0.
+        hidden_variance: sigma_h^2 > 0.
+
+    Returns:
+        ln Z, in nats.
+
+    Raises:
+        ValueError: if an argument is out of its range.
 
     >>> linear_log_partition([[1.0]])
     inf
@@ -116,9 +157,21 @@ def linear_log_partition(weights: ArrayLike, *, visible_variance: float = 1.0, h
 def linear_likelihood(
     covariance: ArrayLike, weights: ArrayLike, *, visible_variance: float = 1.0, hidden_variance: float = 1.0
 ) -> float:
-    """The mean log-likelihood, in nats, of data with second moments `covariance`; -inf where there is no law.
+    """The mean log-likelihood of data in the linear machine, from their second moments; -inf where there is no law.
 
         <ln p> = N_h/2 ln(2 pi sigma_h^2) - Tr(C (1/sigma_v^2 - sigma_h^2 W W^T)) / 2 - ln Z
+
+    Args:
+        covariance: C = <s s^T> (visible, visible).
+        weights: W (visible, hidden).
+        visible_variance: sigma_v^2 > 0.
+        hidden_variance: sigma_h^2 > 0.
+
+    Returns:
+        The mean log-likelihood, in nats.
+
+    Raises:
+        ValueError: if an argument is out of its range.
 
     >>> round(linear_likelihood(np.eye(2), np.zeros((2, 1))), 4)
     -2.8379

@@ -16,11 +16,15 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from equilibria import check
-from equilibria.theory.rbm import components as layers
+from equilibria.theory.rbm.components import Components, Law, laws, layer_averages, waves
 
 
 class Rotation(NamedTuple):
-    """How the singular value decomposition of a matrix moves."""
+    """How the singular value decomposition of a matrix moves.
+
+    >>> projected_dynamics([1.0, 1.0], [[0.1, 0.2], [0.2, 0.3]]).degenerate[0, 1]
+    np.True_
+    """
 
     strengths: np.ndarray  # dw_a/dt
     visible: np.ndarray  # Omega^v_ab = (du^a/dt) . u^b
@@ -31,15 +35,25 @@ class Rotation(NamedTuple):
 def projected_dynamics(strengths: ArrayLike, velocity: ArrayLike, *, tolerance: float = 1e-10) -> Rotation:
     """Equations (6)-(8): the motion of singular values and vectors when W moves.
 
-    `strengths` are the singular values w_a of W and `velocity` is D = U^T (dW/dt) V, with halves S = (D + D^T)/2 and
-    A = (D - D^T)/2. Then dw_a/dt = D_aa and
+    With D = U^T (dW/dt) V and its halves S = (D + D^T)/2 and A = (D - D^T)/2, dw_a/dt = D_aa and
 
         Omega^v_ab = S_ab / (w_a - w_b) - A_ab / (w_a + w_b)
         Omega^h_ab = S_ab / (w_a - w_b) + A_ab / (w_a + w_b).
 
-    The paper's (7)-(8) have other signs and a factor 2 and do not solve its own (6); these do. Singular values closer
-    than `tolerance` times the largest are degenerate: their vectors can be turned into each other freely, so the
-    undefined term is set to zero and the pair is marked. A motion of u^a out of the span of U is not in D.
+    The paper's (7)-(8) have other signs and a factor 2 and do not solve its own (6); these do. The vectors of degenerate
+    singular values can be turned into each other freely, so the undefined term is set to zero and the pair is marked. A
+    motion of u^a out of the span of U is not in D.
+
+    Args:
+        strengths: the singular values w_a of W.
+        velocity: D (modes, modes).
+        tolerance: singular values closer than this times the largest are degenerate.
+
+    Returns:
+        The velocities of singular values and vectors.
+
+    Raises:
+        ValueError: if a strength is negative, or shapes do not fit together.
 
     >>> motion = projected_dynamics([2.0, 1.0], [[0.1, 0.3], [0.3, 0.2]])
     >>> motion.strengths, motion.visible[0, 1]
@@ -57,8 +71,8 @@ def projected_dynamics(strengths: ArrayLike, velocity: ArrayLike, *, tolerance: 
 
 
 @jax.jit
-def _hidden_means(law, slopes, variance, waves):
-    return jax.vmap(lambda row: layers.layer(law, row, variance, waves).along)(slopes)
+def _hidden_means(law: Law, slopes: jax.Array, variance: jax.Array, waves: jax.Array) -> jax.Array:
+    return jax.vmap(lambda row: layer_averages(law, row, variance, waves).along)(slopes)
 
 
 def hidden_means(
@@ -69,16 +83,28 @@ def hidden_means(
     hidden_field: ArrayLike = 0.0,
     noise: float = 0.0,
     visible: int | None = None,
-    components: Any = "gaussian",
+    components: Components = "gaussian",
 ) -> np.ndarray:
-    """<sigma_b | s>: what the hidden layer answers along each mode, one row for each sample.
+    """What the hidden layer answers to data along each mode, <sigma_b | s>.
 
-    With components v ~ c / sqrt(N_h), c from the law `components` ("gaussian", "uniform", "bernoulli" or a `Law`),
+    With components v ~ c / sqrt(N_h),
 
         <sigma_b | s> = sqrt(N_h) E[ c_b tanh( sum_g c_g (w_g s_g + theta_g) / sqrt(N_h) ) ].
 
-    `projections` holds s_a = u^a . s (samples, modes), `strengths` w_a, `hidden_field` theta_a and `hidden` N_h.
-    `noise` is the sigma of (10), which needs `visible` = N_v: it adds a field of variance sigma^2 / sqrt(kappa).
+    Args:
+        projections: s_a = u^a . s (samples, modes).
+        strengths: w_a.
+        hidden: N_h.
+        hidden_field: theta_a.
+        noise: the sigma of (10): it adds a field of variance sigma^2 / sqrt(kappa).
+        visible: N_v, which noise needs.
+        components: the law of c: "gaussian", "uniform", "bernoulli" or a `Law`.
+
+    Returns:
+        The answers (samples, modes).
+
+    Raises:
+        ValueError: if an argument is out of its range, or shapes do not fit together.
 
     >>> hidden_means([[2.0, 0.0]], [0.1, 0.1], hidden=400).round(4)
     array([[0.2, 0. ]])
@@ -91,22 +117,33 @@ def hidden_means(
     if check.number("noise", noise, least=0) > 0 and visible is None:
         check.refuse("visible", "None", "the number of visible units when noise > 0")
     spread = noise * (check.count("visible", visible) / units) ** 0.25 if visible is not None else 0.0
-    law = layers.laws(components)[1]
+    law = laws(components)[1]
     slopes = (seen * w + theta) / np.sqrt(units)
     reach = law.reach() * np.abs(slopes).sum(axis=1).max(initial=0.0) + 9.0 * spread
     with jax.enable_x64(True):
-        means = _hidden_means(law, jnp.asarray(slopes), jnp.asarray(spread**2), jnp.asarray(layers.waves(reach)))
+        means = _hidden_means(law, jnp.asarray(slopes), jnp.asarray(spread**2), jnp.asarray(waves(reach)))
     return np.sqrt(units) * np.asarray(means)
 
 
 def empirical_term(projections: ArrayLike, strengths: ArrayLike, **options: Any) -> np.ndarray:
     """Equation (9): <s_a sigma_b>_Data, the data's pull on the weights in the frame of their singular vectors.
 
-    The average of s_a <sigma_b | s> over the samples; arguments as for `hidden_means`. For Gaussian components
+    The average of s_a <sigma_b | s> over the samples. For Gaussian components
 
         <s_a sigma_b> = < s_a (w_b s_b + theta_b) V( sum_g (w_g s_g + theta_g)^2 / N_h ) >,  V(x) = E sech^2(sqrt(x) y).
 
     The paper's prefactor 1/N_h and minus signs contradict its linear limit and its energy; they are left out here.
+
+    Args:
+        projections: s_a = u^a . s (samples, modes).
+        strengths: w_a.
+        **options: the further arguments of `hidden_means`.
+
+    Returns:
+        The pull (modes, modes).
+
+    Raises:
+        ValueError: if an argument is out of its range, or shapes do not fit together.
 
     >>> empirical_term([[2.0], [-2.0]], [0.1], hidden=400).round(4)
     array([[0.4]])
@@ -118,6 +155,17 @@ def empirical_term(projections: ArrayLike, strengths: ArrayLike, **options: Any)
 def marchenko_pastur_edges(visible: int, hidden: int, *, variance: float) -> tuple[float, float]:
     """The smallest and the largest singular value of a large matrix of i.i.d. entries: sd |sqrt(N_v) -+ sqrt(N_h)|.
 
+    Args:
+        visible: N_v, the rows.
+        hidden: N_h, the columns.
+        variance: of the entries, above 0.
+
+    Returns:
+        Both edges.
+
+    Raises:
+        ValueError: if an argument is out of its range.
+
     >>> marchenko_pastur_edges(400, 100, variance=0.01)
     (1.0, 3.0)
     """
@@ -127,9 +175,21 @@ def marchenko_pastur_edges(visible: int, hidden: int, *, variance: float) -> tup
 
 
 def marchenko_pastur(values: ArrayLike, visible: int, hidden: int, *, variance: float) -> np.ndarray:
-    """The density of the min(N_v, N_h) singular values of a random matrix with entries of this `variance`.
+    """The density of the min(N_v, N_h) singular values of a random matrix, by the law of Marchenko and Pastur.
 
         rho(x) = sqrt((high^2 - x^2)(x^2 - low^2)) / (pi variance min(N_v, N_h) x),  low < x < high
+
+    Args:
+        values: x >= 0.
+        visible: N_v, the rows.
+        hidden: N_h, the columns.
+        variance: of the entries, above 0.
+
+    Returns:
+        The density at each x.
+
+    Raises:
+        ValueError: if an argument is out of its range.
 
     >>> marchenko_pastur([2.0], 400, 100, variance=0.01).round(4)
     array([0.6164])
@@ -143,7 +203,11 @@ def marchenko_pastur(values: ArrayLike, visible: int, hidden: int, *, variance: 
 
 
 class NoiseFit(NamedTuple):
-    """How well noise explains a spectrum."""
+    """How well noise explains a spectrum.
+
+    >>> marchenko_pastur_fit(np.random.default_rng(0).normal(size=(200, 100)) + 1.0).outliers  # one strong mode
+    1
+    """
 
     variance: float  # of the entries of the noise
     edge: float  # the largest singular value that noise explains
@@ -152,11 +216,20 @@ class NoiseFit(NamedTuple):
 
 
 def marchenko_pastur_fit(weights: ArrayLike) -> NoiseFit:
-    """Fit noise to the spectrum of `weights`, by its median, which a few strong modes do not move.
+    """Fit noise to the spectrum of a matrix, by its median, which a few strong modes do not move.
 
     The singular values of noise repel each other, so that `distance` is of order ln(n)/n for n values, far below
     the 1/sqrt(n) of independent draws: tables for the Kolmogorov-Smirnov test do not apply. The largest value of pure
     noise itself scatters around the edge, by about n^(-2/3) of it.
+
+    Args:
+        weights: the matrix.
+
+    Returns:
+        The variance of the noise, the edge of its spectrum, what lies beyond, and how good the fit is.
+
+    Raises:
+        ValueError: if the matrix is smaller than 2 x 2, or has no noise in half of its directions.
 
     >>> noise = np.random.default_rng(0).normal(size=(200, 100)) * 0.1
     >>> fit = marchenko_pastur_fit(noise)
