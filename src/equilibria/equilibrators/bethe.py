@@ -56,6 +56,7 @@ def spins(system: Conditioned) -> Spins:
 
 
 def middle(system: Conditioned, name: str) -> tuple[float, float]:
+    """The centre of a layer's two values, and half their distance."""
     low, high = sorted(system.inner.layer(name).unit.levels or ())
     return (low + high) / 2, (high - low) / 2
 

@@ -158,6 +158,9 @@ class GradedSpin(Graded):
 
     bounds: ClassVar = (-1.0, 1.0)
 
+    def __init__(self, stiffness: ArrayLike = 1.0, curvature: ArrayLike | None = None):
+        super().__init__(stiffness, curvature)
+
 
 def _spread(points: Array, log_weights: Array) -> Array:
     """The variance of a law given on points."""

@@ -62,8 +62,8 @@ def learned(examples: int, network: int, seed: int, key: Array, *, config: Confi
 
 def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
     """The overlap with archetypes, averaged over them and over networks."""
-    axes = {"examples": config.examples, "network": range(config.repeats), "seed": config.seed}
-    cells = sweep(learned, config, checkpoint, **axes)
+    grid = {"examples": config.examples, "network": range(config.repeats), "seed": config.seed}
+    cells = sweep(learned, config, checkpoint, **grid)
     samples = np.moveaxis(cells["overlaps"].values, (2, 3), (0, 1))  # (rule, temperature, examples, network, archetype)
     samples = samples.reshape(*samples.shape[:3], -1)
     axes, fine = ("rule", "temperature", "examples"), np.unique(np.geomspace(7, 90, 13).round())

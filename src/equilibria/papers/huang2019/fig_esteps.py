@@ -25,6 +25,9 @@ from equilibria.synapses.learn import E_STEPS, learn_synapses
 class PaperMoments(Cavity):
     """The cavity fixed point with the moments as the paper writes them, equation (15)."""
 
+    def __init__(self, steps: int = 50, tolerance: float = 1e-4):
+        super().__init__(steps, tolerance=tolerance)
+
     def free_energy(self, system, state):
         """Its value is Bethe's, its gradient is (15)."""
         pair = spins(system)
@@ -42,7 +45,7 @@ class PaperMoments(Cavity):
         return -value
 
 
-HOW = {name: make() for name, make in E_STEPS.items()} | {"paper": PaperMoments(50, tolerance=1e-4)}
+HOW = {name: make() for name, make in E_STEPS.items()} | {"paper": PaperMoments()}
 LABELS = {
     "exact": "exact sum over hidden states",
     "response": "cavity, linear response",

@@ -70,7 +70,7 @@ def real(config: Config, data: np.ndarray) -> eq.Network:
 
 def binarised(network: eq.Network) -> eq.Network:
     """The signs of real-valued weights at their mean size, the biases as they are."""
-    weights = network.couplings[0].weights
+    weights = network.couplings[0].matrix()
     signs = jnp.where(weights >= 0, 1.0, -1.0) * jnp.mean(jnp.abs(weights))
     return _spins(signs, network.layers[0].bias, network.layers[1].bias)
 
