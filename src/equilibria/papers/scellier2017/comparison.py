@@ -63,7 +63,7 @@ def rules(sweeps: int = 30) -> dict[str, eq.Rule]:
 @eqx.filter_jit
 def _gradient(rule: eq.Rule, network: eq.Network, data: dict) -> jax.Array:
     """The gradient in the couplings and biases as one vector."""
-    found = rule.step(network, data, carry={}, index=None, key=jax.random.key(0)).gradient
+    found = rule.step(network, data, carry={}, index=jnp.arange(len(data["input"])), key=jax.random.key(0)).gradient
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(eqx.filter(found, trainable(found)))])
 
 
