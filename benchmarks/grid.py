@@ -83,6 +83,24 @@ def overhead(engines: dict[str, Callable[[], object]]) -> None:
         print(f"{name:24} {seconds:8.2f} s  overhead {100 * (seconds / (CELLS * SECONDS) - 1):5.1f} %")
 
 
+def nothing(seed):
+    """A cell that takes no time: what is left is the client's own, and the disk's."""
+    return seed
+
+
+def chunks(counts: tuple[int, ...] = (1000, 5000, 20_000)) -> None:
+    """The client's time for a chunk, which must not grow with their number, and for a chunk that is there already."""
+    print("\nThe client's own time, chunks of one cell that takes none, each stored as a file")
+    for count in counts:
+        with tempfile.TemporaryDirectory() as folder:
+            options = {"store": folder, "batch": False, "chunk": 1, "show_progress": False}
+            written = timed(lambda: eq.grid(nothing, seed=range(count), **options))  # noqa: B023
+            again = timed(lambda: eq.grid(nothing, seed=range(count), **options))  # noqa: B023
+        print(
+            f"{count:6} chunks {written:8.2f} s  {1e3 * written / count:5.2f} ms a chunk, read {1e3 * again / count:5.2f} ms"
+        )
+
+
 def scaling(engines: dict[str, Callable[[int], object]]) -> None:
     """Two workers against one, each with one core."""
     print(f"\n{CELLS} cells of about a second of one core")
@@ -137,6 +155,7 @@ def main() -> None:
             engines["Dask"] = lambda: sweep(pause, cluster=one)
             scaled["Dask"] = lambda workers: sweep(work, cluster=one if workers == 1 else two)
         overhead(engines)
+        chunks()
         scaling(scaled)
 
 

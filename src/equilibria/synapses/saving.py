@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ import numpy as np
 from equilibria import check, files
 from equilibria.model.architectures import rbm
 from equilibria.model.network import Network
+from equilibria.model.saving import check_network
 from equilibria.model.units import Spin
 from equilibria.synapses.distribution import Synapses
 
@@ -31,7 +31,8 @@ def save_synapses(path: str | Path, network: Network | Synapses) -> int:
         The size of the file in bytes.
 
     Raises:
-        ValueError: if the weights are not binary.
+        ValueError: if the weights are not binary, or the neurons are no spins.
+        StorageError: if there is no room for it.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "machine.safetensors"
@@ -42,12 +43,16 @@ def save_synapses(path: str | Path, network: Network | Synapses) -> int:
     """
     if isinstance(network, Synapses):
         network = network.network()
-    weights = np.asarray(network.couplings[0].matrix()) if network.names == _LAYERS else np.zeros(0)
+    alone = network.names == _LAYERS and len(network.couplings) == 1
+    weights = np.asarray(network.couplings[0].matrix()) if alone else np.zeros(0)
     scale = float(np.abs(weights).max(initial=0.0))
-    if scale == 0 or not np.allclose(np.abs(weights), scale):
+    if scale == 0 or (np.abs(weights) != scale).any():
         check.refuse("network", "weights of several sizes, or none", "layers visible and hidden, weights of one size")
+    for layer in network.layers:
+        if not layer.unit.two_valued or layer.unit.levels != Spin.levels:
+            check.refuse("network", f"{type(layer.unit).__name__} units", "spins, which is what load_synapses makes")
     arrays = {"signs": np.packbits(weights > 0)}
-    arrays |= {layer.name: np.asarray(layer.bias, np.float32) for layer in network.layers if np.any(layer.bias)}
+    arrays |= {layer.name: np.asarray(layer.bias) for layer in network.layers if np.any(layer.bias)}
     files.write(path, arrays, {"synapses": {"shape": list(weights.shape), "scale": scale}})
     return Path(path).stat().st_size
 
@@ -74,13 +79,28 @@ def load_synapses(path: str | Path) -> Network:
     if not Path(path).is_file():
         check.refuse("path", repr(str(path)), "a file that save_synapses wrote")
     found = files.load(path)
-    header = found.metadata.get("synapses")
-    if header is None or "signs" not in found.arrays:
-        raise files.CheckpointError(f"{path}: holds no binary synapses")
-    shape, signs = tuple(header["shape"]), found.arrays["signs"]
-    if len(shape) != 2 or len(signs) != -(-math.prod(shape) // 8):
-        raise files.CheckpointError(f"{path}: {len(signs)} bytes of signs, which are not those of {shape} weights")
-    bits = np.unpackbits(signs, count=math.prod(shape))
+    try:
+        return _machine(found)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise files.CheckpointError(f"{path}: holds no binary synapses ({error})") from error
+
+
+def _machine(found: files.Checkpoint) -> Network:
+    """The network that a file describes; what it says of its size is compared with its length first."""
+    header = found.metadata["synapses"]
+    rows, columns = (check.count("shape", size) for size in header["shape"])
+    scale = check.number("scale", header["scale"], above=0.0)
+    signs = found.arrays.pop("signs")
+    if signs.dtype != np.uint8 or signs.shape != (-(-rows * columns // 8),):
+        check.refuse(
+            "signs", f"shape {signs.shape} of {signs.dtype}", f"one bit for each of {rows} x {columns} weights"
+        )
+    if unknown := found.arrays.keys() - set(_LAYERS):
+        check.refuse("arrays", ", ".join(unknown), "signs, visible and hidden")
+    weights = np.where(np.unpackbits(signs, count=rows * columns).reshape(rows, columns), scale, -scale)
     visible, hidden = (found.arrays.get(name) for name in _LAYERS)
-    weights = jnp.asarray(header["scale"] * (2.0 * bits.reshape(shape) - 1))
-    return rbm(weights=weights, visible_bias=visible, hidden_bias=hidden, visible=Spin(), hidden=Spin())
+    network = rbm(
+        weights=jnp.asarray(weights, float), visible_bias=visible, hidden_bias=hidden, visible=Spin(), hidden=Spin()
+    )
+    check_network(network)
+    return network
