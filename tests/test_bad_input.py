@@ -27,7 +27,10 @@ CASES = {
     ),
     "zero steps": (lambda: eq.Sweeps(0), r"steps: got 0; allowed: a whole number >= 1"),
     "half a step": (lambda: eq.Sweeps(1.5), r"steps: got 1.5"),
-    "unknown mood": (lambda: eq.Sweeps(1, update="median"), r"mood: got 'median'; allowed: 'sample', 'mean', 'mode'"),
+    "unknown update": (
+        lambda: eq.Sweeps(1, update="median"),
+        r"update: got 'median'; allowed: 'sample', 'mean', 'mode'",
+    ),
     "unknown layer": (lambda: RBM.layer("hiden"), r"layer: got 'hiden'; allowed: 'visible', 'hidden'"),
     "clamp of an unknown layer": (
         lambda: eq.sample(RBM, eq.Sweeps(1), chains=2, world=clamp(layer="x"), key=0),

@@ -67,6 +67,16 @@ def test_gaussian_scores_are_densities_of_the_features_as_given():
     assert np.trapezoid(np.exp(model.score_samples(grid)), grid[:, 0]) == pytest.approx(1, abs=1e-4)
 
 
+def test_few_gaussian_features_with_many_hidden_neurons_have_a_score():
+    """The side that can be enumerated is the hidden one, and has too many states: ln Z is annealed."""
+    values = np.random.default_rng(3).normal(5, 2, (40, 3))
+    model = RBM(n_components=60, n_iter=1, random_state=0).fit(values)
+    assert model.log_partition_.effective > 50
+    # A machine whose couplings are still small is a normal law of the features, each with its own width.
+    alone = -0.5 * np.log(2 * np.pi * np.e) - np.log(values.std(0))
+    assert model.score(values) == pytest.approx(alone.sum(), abs=0.3)
+
+
 def test_kinds_of_features_are_recognised():
     kinds = {"Binary": WORDS, "Spin": 2 * WORDS - 1, "Gaussian": 3 * WORDS}
     for kind, values in kinds.items():

@@ -207,7 +207,7 @@ def test_pseudo_likelihood_is_the_sum_of_conditionals(name):
     assert eq.pseudo_likelihood(network, rows, temperature=1.3) == pytest.approx(total / 5, abs=5e-5)
 
 
-def test_fitted_biases_reproduce_the_means_and_stay_finite():
+def test_independent_site_biases_reproduce_the_means_and_stay_finite():
     data = np.random.default_rng(0).choice([0.0, 1.0], (50, 5)) * [1, 1, 0, 1, 1]
     for unit, values in (
         (eq.Binary(), data),

@@ -99,4 +99,4 @@ def test_ten_thousand_neurons_never_form_their_matrix():
     assert sum(leaf.nbytes for leaf in jax.tree.leaves(network)) < 3e6
     found = eq.retrieve(network, patterns, cues, order="parallel")
     np.testing.assert_array_equal(found.pattern, [0, 1, 2])
-    np.testing.assert_array_equal(found.overlap, 1)
+    np.testing.assert_array_equal(found.overlap, 1)  # a sum of whole numbers below 2^24: exact on any processor

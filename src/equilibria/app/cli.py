@@ -228,7 +228,7 @@ def evaluate(
     Args:
         run: folder of the run.
         data: .npy, .npz, .csv or .h5 file of shape (examples, features).
-        method: auto is exact for up to 20 neurons on the smaller side, else annealed importance sampling.
+        method: auto is exact where the sum has up to 2^20 states, else annealed importance sampling.
         steps: temperatures of the annealing.
         chains: chains of the annealing.
         array: name of the array, for files with several.

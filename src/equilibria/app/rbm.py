@@ -16,7 +16,7 @@ import equilibria as eq
 from equilibria import check, files, plots
 from equilibria.learn.recipes import likelihood_recipe
 from equilibria.learn.stopping import REQUEUE
-from equilibria.measure.partition import Method
+from equilibria.measure.partition import Method, summable
 
 _UNITS = {"binary": eq.Binary, "spin": eq.Spin, "gaussian": eq.Gaussian}
 
@@ -181,7 +181,7 @@ def evaluate(
     network = eq.load_network(folder, fallback=True)
     rows = read(data, array)
     if method == "auto":
-        method = "exact" if min(layer.size for layer in network.layers) <= 20 else "ais"
+        method = "exact" if summable(network, 2**20) else "ais"
     found = eq.log_likelihood(network, rows, method, chains=chains, steps=steps, key=seed)
     report = {"examples": len(rows), "method": method, **found._asdict()}
     files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())

@@ -24,7 +24,7 @@ from equilibria.learn.names import LikelihoodRecipe
 from equilibria.learn.recipes import likelihood_recipe
 from equilibria.learn.train import train
 from equilibria.measure.estimate import Estimate
-from equilibria.measure.partition import log_partition
+from equilibria.measure.partition import Method, log_partition, summable
 from equilibria.model.architectures import rbm
 from equilibria.model.network import Network
 from equilibria.model.transforms import independent_site_biases
@@ -32,7 +32,7 @@ from equilibria.model.units import Binary, Gaussian, Spin, Unit
 from equilibria.random import key as random_key
 
 _UNITS = {"binary": Binary, "spin": Spin, "gaussian": Gaussian}
-_FEW = 16  # up to this many neurons on the smaller side, ln Z is summed exactly
+_FEW = 2**16  # over up to this many states ln Z is summed exactly
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -222,13 +222,11 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def log_partition_(self) -> Estimate:
-        """ln Z with its error: summed exactly for up to 16 neurons on the smaller side, else annealed over 2,000 steps."""
+        """ln Z with its error: summed exactly over up to 2^16 states, else annealed over 2,000 steps."""
         check_is_fitted(self)
         if self._log_partition is None:
-            few = min(layer.size for layer in self.network_.layers) <= _FEW
-            self._log_partition = log_partition(
-                self.network_, "exact" if few else "ais", steps=2000, reverse=False, key=self._key(4)
-            )
+            method: Method = "exact" if summable(self.network_, _FEW) else "ais"
+            self._log_partition = log_partition(self.network_, method, steps=2000, reverse=False, key=self._key(4))
         return self._log_partition
 
     @property

@@ -18,13 +18,13 @@ from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.estimators.common import RandomState
 from equilibria.measure.likelihood import unnormalised
-from equilibria.measure.partition import log_partition
+from equilibria.measure.partition import Method, log_partition, summable
 from equilibria.synapses.data import as_data
 from equilibria.synapses.distribution import compensated
 from equilibria.synapses.learn import learn_synapses
 from equilibria.synapses.saving import save_synapses
 
-_FEW = 16  # up to this many hidden units, ln Z is summed exactly
+_FEW = 2**16  # over up to this many states ln Z is summed exactly
 
 
 class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -172,9 +172,8 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def log_partition_(self) -> float:
         """ln Z of the decoded machine."""
         check_is_fitted(self)
-        if min(self.components_.shape) <= _FEW:
-            return float(log_partition(self.network_).value)
-        return float(log_partition(self.network_, "ais", steps=2000, reverse=False, key=self._draws).value)
+        method: Method = "exact" if summable(self.network_, _FEW) else "ais"
+        return log_partition(self.network_, method, steps=2000, reverse=False, key=self._draws).value
 
     def sample(self, n_samples: int = 1, *, steps: int = 1000) -> np.ndarray:
         """Independent draws of the features; another call gives other draws.

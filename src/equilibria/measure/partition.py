@@ -91,8 +91,35 @@ def log_partition(
     return ais.log_partition(network, temperature, biases, chains, steps, burn_in if reverse else None, as_key(key))
 
 
+def summable(network: Network, most: int = MOST_STATES) -> bool:
+    """Whether ln Z is known exactly: in closed form, or as a sum over not too many states.
+
+    Args:
+        network: any network.
+        most: how many states the sum may have.
+
+    Returns:
+        Whether `log_partition` with the method "exact" has so little to do.
+
+    >>> import equilibria as eq
+    >>> summable(eq.rbm(3, 40, key=0)), summable(eq.rbm(3, 40, visible=eq.Gaussian(), key=0))
+    (True, False)
+    """
+    if _normal(network):
+        return True
+    try:
+        exact.plan(conditioned(network, (), 1.0), most)
+    except ValueError:
+        return False
+    return True
+
+
+def _normal(network: Network) -> bool:
+    return all(layer.unit.normal_stiffness is not None for layer in network.layers)
+
+
 def _exact(network: Network, temperature: float) -> float:
-    if all(layer.unit.normal_stiffness is not None for layer in network.layers):
+    if _normal(network):
         return _gaussian(network, temperature)
     return float(_enumerated(conditioned(network, (), temperature)))
 
