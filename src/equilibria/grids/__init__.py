@@ -1,0 +1,1 @@
+"""Parameter sweeps, on one machine or a cluster, with results kept."""
