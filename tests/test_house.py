@@ -35,8 +35,6 @@ CONTRACTS = {"equilibrators": "Equilibrator", "model/couplings": "Coupling", "mo
 
 MOST_LINES = 300
 LONGER = {  # each is one thing, and a good third of it says what its arguments are
-    "equilibrators/cavity.py": "messages and the free energy they make stationary, over the same arrays",
-    "equilibrators/driver.py": "the one driver: three ways to call it, and the loop they share",
     "learn/contrast.py": "a recipe and the contrast it describes",
     "learn/recipes.py": "every famous name, one beside the other",
     "model/transforms.py": "all maps from network to network are in one file",
