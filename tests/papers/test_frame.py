@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
+import equilibria as eq
 import tiny
 from equilibria import __version__, files, papers
 from equilibria.papers.claims import Claim, at_least, at_most, close
@@ -104,18 +105,136 @@ def test_a_run_is_repeated_only_when_something_that_matters_changed(tmp_path, ru
     assert (first.cached, again.cached, len(runs)) == (False, True, 1)
     xr.testing.assert_identical(first.dataset, again.dataset)
     assert not reproduce(tiny.experiment, "quick", tmp_path, force=True).cached
-    assert not reproduce(tiny.experiment, "full", tmp_path).cached
-    assert not reproduce(replace(tiny.experiment, id="tiny/other"), "full", tmp_path).cached
+    longer = {"quick": replace(tiny.Config(), points=(0.0, 1.0, 2.0))}
+    assert not reproduce(replace(tiny.experiment, presets=longer), "quick", tmp_path).cached
     monkeypatch.setattr("equilibria.papers.frame.__version__", "0.0.0")
-    assert not reproduce(replace(tiny.experiment, id="tiny/other"), "full", tmp_path).cached
-    assert len(runs) == 5
-
-
-def test_a_damaged_result_is_made_again(tmp_path, runs):
-    reproduce(tiny.experiment, "quick", tmp_path)
-    content = (tmp_path / "result.nc").read_bytes()
-    (tmp_path / "result.nc").write_bytes(content[: len(content) // 2])
     assert not reproduce(tiny.experiment, "quick", tmp_path).cached
+    assert len(runs) == 4
+
+
+def test_the_result_of_another_figure_is_replaced_only_by_force(tmp_path, runs):
+    reproduce(tiny.experiment, "full", tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(
+        ValueError, match=r"out: got .*, which holds the full result of tiny/line; allowed: another folder"
+    ):
+        reproduce(tiny.experiment, "quick", tmp_path)
+    with pytest.raises(ValueError, match="which holds the full result of tiny/line"):
+        reproduce(tiny.wrong, "quick", tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert len(runs) == 1
+    assert reproduce(tiny.experiment, "quick", tmp_path, force=True).dataset.sizes["x"] == 3
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_someone_else_are_never_replaced(tmp_path, runs, name, force):
+    (tmp_path / name).write_text('{"mine": true}')
+    with pytest.raises(ValueError, match=f"whose {name} `reproduce` did not write; allowed: another folder"):
+        reproduce(tiny.experiment, "quick", tmp_path, force=force)
+    assert (tmp_path / name).read_text() == '{"mine": true}'
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert not runs
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_that_one_did_not_make_is_never_removed(tmp_path, runs, force):
+    """A trained machine in `checkpoint`, and `reproduce --out .` beside it."""
+    eq.save_network(tmp_path / "checkpoint", eq.rbm(3, 2, key=0))
+    (tmp_path / "checkpoint" / "empty").mkdir()
+    reproduce(tiny.experiment, "quick", tmp_path, force=force)
+    assert eq.load_network(tmp_path / "checkpoint").names == ("visible", "hidden")
+    assert (tmp_path / "checkpoint" / "empty").is_dir()
+    (tmp_path / "checkpoint").rename(tmp_path / "kept")
+    (tmp_path / "checkpoint").mkdir()
+    reproduce(tiny.experiment, "quick", tmp_path, force=True)
+    assert (tmp_path / "checkpoint").is_dir()
+
+
+def test_the_state_of_another_run_is_not_removed(tmp_path):
+    def stop(config, progress, checkpoint):
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        (checkpoint / "mark").touch()
+        raise KeyboardInterrupt
+
+    longer = {"quick": replace(tiny.Config(), points=(0.0, 1.0, 2.0))}
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(replace(tiny.experiment, presets=longer, run=stop), "quick", tmp_path)
+    (state,) = tmp_path.iterdir()
+    reproduce(tiny.experiment, "quick", tmp_path)
+    assert (state / "mark").exists()
+    reproduce(replace(tiny.experiment, presets=longer), "quick", tmp_path)
+    assert not state.exists()  # its own run is over
+
+
+def test_a_link_to_a_folder_is_taken_away_but_not_the_folder(tmp_path):
+    def stop(config, progress, checkpoint):
+        assert not checkpoint.exists()
+        checkpoint.mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(replace(tiny.experiment, run=stop), "quick", tmp_path / "out")
+    (state,) = (tmp_path / "out").iterdir()
+    state.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "mark").touch()
+    state.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(replace(tiny.experiment, run=stop), "quick", tmp_path / "out", force=True)
+    assert (tmp_path / "elsewhere" / "mark").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_run(tmp_path, runs):
+    (tmp_path / "file").touch()
+    with pytest.raises(files.StorageError, match="file/out: could not be written"):
+        reproduce(tiny.experiment, "quick", tmp_path / "file" / "out")
+    assert not runs
+
+
+@pytest.mark.parametrize("write", ["save_dataset", "write_atomic"])
+def test_a_result_that_cannot_be_stored_is_still_there(tmp_path, monkeypatch, write):
+    def full(path, *arguments):
+        raise files.StorageError(f"{path}: could not be written (No space left on device). Make room.")
+
+    def run(config, progress, checkpoint):
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        return tiny.run(config, progress)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, write, full)
+        with pytest.warns(UserWarning, match="No space left on device.*The result is shown, but not kept"):
+            result = reproduce(replace(tiny.experiment, run=run), "quick", tmp_path)
+    assert (result.stored, result.held, len(result.claims)) == (False, True, 2)
+    assert len(list(tmp_path.glob("checkpoint-*"))) == (
+        write == "save_dataset"
+    )  # to go on from, while there is no result
+    again = reproduce(replace(tiny.experiment, run=run), "quick", tmp_path)
+    assert (again.stored, again.cached) == (True, write == "write_atomic")
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+
+
+def test_claims_that_fail_do_not_lose_the_result(tmp_path, runs):
+    def wrong(dataset):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        reproduce(replace(tiny.experiment, claims=wrong), "quick", tmp_path)
+    assert reproduce(tiny.experiment, "quick", tmp_path).cached
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize("damage", ["half", "bit", "empty"])
+def test_a_damaged_result_is_said_and_made_again(tmp_path, runs, damage):
+    first = reproduce(tiny.experiment, "quick", tmp_path)
+    content = bytearray((tmp_path / "result.nc").read_bytes())
+    at = content.index(first.dataset["y"].values.tobytes())
+    content[at] ^= 1  # the last digit of a number
+    broken = {"half": content[: len(content) // 2], "bit": content, "empty": b""}[damage]
+    (tmp_path / "result.nc").write_bytes(broken)
+    with pytest.warns(UserWarning, match=r"result\.nc: (damaged|cut short).*; it is made again"):
+        again = reproduce(tiny.experiment, "quick", tmp_path)
+    assert not again.cached
+    xr.testing.assert_equal(again.dataset, first.dataset)
     assert reproduce(tiny.experiment, "quick", tmp_path).cached
 
 
@@ -184,3 +303,16 @@ def test_a_sweep_with_a_failed_cell_is_an_error_and_the_cell_is_tried_again(tmp_
         sweep(cell, 10, tmp_path, x=[1, 2, 3])
     mended.touch()
     assert sweep(cell, 10, tmp_path, x=[1, 2, 3])["value"].values.tolist() == [10, 20, 30]
+
+
+def test_the_command_line_prints_what_it_cannot_keep_and_says_so(tmp_path, monkeypatch, capsys):
+    from equilibria.app import figures
+
+    def full(path, *arguments):
+        raise files.StorageError(f"{path}: could not be written (No space left on device). Make room.")
+
+    monkeypatch.setattr(files, "save_dataset", full)
+    monkeypatch.setattr("equilibria.papers.frame.find", lambda id: tiny.experiment)
+    with pytest.warns(UserWarning, match="The result is shown, but not kept"):
+        assert figures.reproduce("tiny/line", "quick", tmp_path, force=False, cluster=None) == 2
+    assert "held      The slope is <2>" in capsys.readouterr().out

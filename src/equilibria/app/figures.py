@@ -12,11 +12,11 @@ from equilibria.papers.claims import Claim
 
 
 def reproduce(id: str, preset: str, out: Path | None, force: bool, cluster: str | None) -> int:
-    """Make one figure and print its claims; 1 if one does not hold."""
+    """Make one figure and print its claims; 1 if one does not hold, 2 if the result could not be kept."""
     with on_cluster(cluster):
         result = frame.reproduce(id, preset, out, force=force)
     _print_claims(id, result)
-    return 0 if result.held else 1
+    return 2 if not result.stored else 0 if result.held else 1
 
 
 def report(out: Path, preset: str) -> int:
@@ -45,4 +45,4 @@ def _print_claims(id: str, result: frame.Reproduction) -> None:
     for claim in result.claims:
         verdict = "held    " if claim.held else "NOT HELD"
         print(f"  {verdict}  {claim.says}: {claim.expectation}, measured {claim.measured:.4g}  [{claim.source}]")
-    print(f"  in {result.folder}", flush=True)
+    print(f"  in {result.folder}" if result.stored else "  not kept", flush=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
 import inspect
 import json
+import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -24,6 +28,7 @@ from equilibria.papers.claims import Claim
 from equilibria.progress import Progress, progress
 
 Config = TypeVar("Config")
+_FILES = ("result.nc", "config.json", "figure.png", "figure.pdf", "claims.json")
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,14 @@ class Experiment(Generic[Config]):
 
 
 class Reproduction(NamedTuple):
-    """What `reproduce` did: where it is, the result, the claims, and whether the result had been there before.
+    """What `reproduce` did.
+
+    Attributes:
+        folder: where it is.
+        dataset: the result.
+        claims: what the paper says beside it.
+        cached: whether the result had been there before.
+        stored: whether everything could be written; a warning says why not.
 
     >>> Reproduction(Path("out"), xr.Dataset(), [], cached=False).held
     True
@@ -82,6 +94,7 @@ class Reproduction(NamedTuple):
     dataset: xr.Dataset
     claims: list[Claim]
     cached: bool
+    stored: bool = True
 
     @property
     def held(self) -> bool:
@@ -117,20 +130,24 @@ def reproduce(
     """Make a figure of a paper, and write result.nc, figure.png, figure.pdf, config.json and claims.json.
 
     The run is skipped when the folder holds the result of the same experiment with the same configuration and version of
-    the package; a long run that was stopped goes on from where it was. The figure and the claims are always made anew.
+    the package; a long run that was stopped goes on from where it was. The figure and the claims are always made anew. A
+    result that cannot be stored in the end is still returned.
 
     Args:
         experiment: "paper/figure", or an experiment of one's own.
         preset: which configuration.
-        out: the folder, results/PAPER/FIGURE/PRESET when it is not given.
-        force: run again, from the beginning, whatever is there.
+        out: the folder, results/PAPER/FIGURE/PRESET when it is not given. Files of the same names that this function did
+            not write are never replaced.
+        force: run again, from the beginning, and replace what this function has written there, also for another figure.
         progress: makes the progress bars.
 
     Returns:
         The folder, the result and the claims.
 
     Raises:
-        ValueError: if there is no such experiment or preset, or the configuration is not of plain values.
+        ValueError: if there is no such experiment or preset, the configuration is not of plain values, or the folder holds
+            something else.
+        StorageError: if the folder cannot be written; that is found before the run.
 
     >>> reproduce("agliari2024/retrieval", "huge")
     Traceback (most recent call last):
@@ -141,21 +158,79 @@ def reproduce(
     config = experiment.presets[check.choice("preset", preset, experiment.presets)]
     folder = folder_of(experiment.id, preset) if out is None else Path(out)
     identity = _identity(experiment.id, config)
+    _refuse_what_is_not_ours(folder, experiment.id, preset, force)
     dataset = None if force else _cached(folder / "result.nc", identity["fingerprint"])
     cached = dataset is not None
+    stored = True
     if dataset is None:
-        checkpoint = folder / "checkpoint" / identity["fingerprint"][:12]
+        files.check_writable(folder)
+        files.sweep(folder)
+        checkpoint = _checkpoint(folder, identity)
         if force:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-        dataset = _run(experiment, config, progress, identity, checkpoint)
-        files.save_dataset(folder / "result.nc", dataset)
-        shutil.rmtree(checkpoint.parent, ignore_errors=True)
+            _remove(checkpoint)
+        dataset = _run(experiment, config, progress, identity, checkpoint).assign_attrs(preset=preset)
+        stored = _kept(partial(files.save_dataset, folder / "result.nc", dataset))
+        if stored:
+            with contextlib.suppress(OSError):  # what is left of it does no harm
+                _remove(checkpoint)
     claims = experiment.claims(dataset)
+    stored = stored and _kept(partial(_write_rest, folder, experiment, preset, config, dataset, claims))
+    return Reproduction(folder, dataset, claims, cached, stored)
+
+
+def _checkpoint(folder: Path, identity: dict[str, str]) -> Path:
+    """The folder for the state of a run, which carries its fingerprint: nobody else makes or means one of that name."""
+    return folder / f"checkpoint-{identity['fingerprint'][:12]}"
+
+
+def _remove(checkpoint: Path) -> None:
+    if checkpoint.is_symlink():
+        checkpoint.unlink()  # what it leads to was made by somebody else
+    elif checkpoint.is_dir():
+        shutil.rmtree(checkpoint)
+
+
+def _kept(write: Callable[[], None]) -> bool:
+    """Whether something could be written; what was computed is not lost for want of a disk."""
+    try:
+        write()
+    except files.StorageError as error:
+        warnings.warn(f"{error} The result is shown, but not kept.", stacklevel=3)
+        return False
+    return True
+
+
+def _write_rest(
+    folder: Path, experiment: Experiment[Any], preset: str, config: Any, dataset: xr.Dataset, claims: list[Claim]
+) -> None:
+    verdict = {"id": experiment.id, "title": experiment.title, "held": all(claim.held for claim in claims)}
     _write_json(folder / "config.json", _provenance(dataset) | {"preset": preset, "config": _plain(config)})
     _write_figures(folder, experiment, dataset)
-    verdict = {"id": experiment.id, "title": experiment.title, "held": all(claim.held for claim in claims)}
     _write_json(folder / "claims.json", verdict | {"claims": [claim.to_json() for claim in claims]})
-    return Reproduction(folder, dataset, claims, cached)
+
+
+def _refuse_what_is_not_ours(folder: Path, id: str, preset: str, force: bool) -> None:
+    """Refuse a folder in which something would be replaced that is not an earlier result of the same figure."""
+    there = [name for name in _FILES if os.path.lexists(folder / name)]
+    if not there:
+        return
+    found = _owner(folder)
+    if found is None:
+        check.refuse("out", f"{folder}, whose {', '.join(there)} `reproduce` did not write", "another folder")
+    if not force and found != (id, preset):
+        allowed = "another folder, or force to replace it"
+        check.refuse("out", f"{folder}, which holds the {found[1]} result of {found[0]}", allowed)
+
+
+def _owner(folder: Path) -> tuple[str, str] | None:
+    """The experiment and the preset that a folder's files are of, if `reproduce` wrote them."""
+    with contextlib.suppress(files.CheckpointError, KeyError):  # damaged, or not there: the configuration says it too
+        attributes = files.load_dataset(folder / "result.nc").attrs
+        return (attributes["experiment"], attributes["preset"]) if "fingerprint" in attributes else None
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        told = json.loads((folder / "config.json").read_bytes())
+        return (told["experiment"], told["preset"]) if "fingerprint" in told else None
+    return None
 
 
 def _run(
@@ -200,7 +275,8 @@ def _cached(path: Path, fingerprint: str) -> xr.Dataset | None:
         return None
     try:
         dataset = files.load_dataset(path)
-    except ValueError:
+    except files.CheckpointError as error:
+        warnings.warn(f"{error}; it is made again", stacklevel=3)
         return None
     return dataset if dataset.attrs.get("fingerprint") == fingerprint else None
 
