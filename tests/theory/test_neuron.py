@@ -61,10 +61,12 @@ def test_zero_temperature_in_closed_form():
 
 
 def test_no_noise_at_all():
-    np.testing.assert_allclose(magnetisation([-1.0, 0.0, 1.0], 0.0, 0.0).mean, [-1, 0, 1], rtol=1e-15)
+    # the weights of 128 nodes add up to 1 but for their roundings
+    np.testing.assert_allclose(magnetisation([-1.0, 0.0, 1.0], 0.0, 0.0).mean, [-1, 0, 1], rtol=1e-14)
 
 
 def test_many_points_and_none():
     many = magnetisation(np.linspace(0, 1, 5000), 0.3, 0.1).mean
-    assert many[1234] == magnetisation(np.linspace(0, 1, 5000)[1234], 0.3, 0.1).mean
+    # a processor may add up the nodes of many points in another order than those of one
+    assert many[1234] == pytest.approx(magnetisation(np.linspace(0, 1, 5000)[1234], 0.3, 0.1).mean, rel=1e-14)
     assert magnetisation(np.empty((0, 3)), 0.3, 0.1).mean.shape == (0, 3)

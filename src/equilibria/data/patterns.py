@@ -162,4 +162,6 @@ def _spins(argument: str, given: ArrayLike) -> Array:
     if values is not None and (values.size == 0 or not np.isin(values, (-1, 1)).all()):
         strange = values[~np.isin(values, (-1, 1))]
         check.refuse(argument, f"the value {strange[0]}" if strange.size else f"shape {values.shape}", "-1 and +1")
-    return jnp.asarray(given if values is None else values.astype(np.float32, copy=False), jnp.float32)
+    if values is None or isinstance(given, jax.Array):
+        return jnp.asarray(given, jnp.float32)
+    return jax.device_put(values.astype(np.float32, copy=False))  # which, unlike `asarray`, compiles nothing

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -60,9 +59,8 @@ def planted_receptive_fields(count: int, size: int, correlation: float = 0.0, *,
     random = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
     fields = _laid_out(tiles, count, size, random)
     gauge = random.choice([-1, 1], size)
-    return jnp.asarray(
-        (random.permutation(fields, axis=1) * gauge).astype(np.float32)
-    )  # NumPy converts without compiling
+    # NumPy's conversion and `device_put`, unlike `asarray`, compile nothing
+    return jax.device_put((random.permutation(fields, axis=1) * gauge).astype(np.float32))
 
 
 def planted_data(fields: Array, count: int, *, temperature: float = 1.0, key: Array | int) -> Array:

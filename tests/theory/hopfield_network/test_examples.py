@@ -56,7 +56,10 @@ def test_one_example_is_itself_a_pattern():
 
 
 def test_sleep_over_perfect_examples():
-    assert hopfield_examples_capacity(0.1, entropy=0.0, sleep=2.0) == hopfield_capacity(0.1, 2.0)
+    # the height of a maximum is found to rounding, of numbers that are functions of roots
+    assert hopfield_examples_capacity(0.1, entropy=0.0, sleep=2.0) == pytest.approx(
+        hopfield_capacity(0.1, 2.0), rel=1e-12
+    )
 
 
 def test_many_examples_are_gaussian():
@@ -88,6 +91,8 @@ def test_small_numbers_by_brute_force(examples, temperature, supervised):
     assert learned.q == pytest.approx(q, abs=1e-9)
 
 
+@jax.jit
+@jax.value_and_grad
 def unlabelled_free_energy(v, load, temperature, rho, examples):
     big, noise, q = v
     w, chi = rho / (1 + rho), (1 - q) / temperature
@@ -114,8 +119,8 @@ def test_unlabelled_solution_is_a_stationary_point_of_the_free_energy():
     state = retrieval(np.array([load]), edge(*given).ratio, *given)
     q = site(state.signal, state.noise, ControlParameters(*given)).square
     with jax.enable_x64(True):
-        v = jnp.array([state.signal[0], state.noise[0] ** 2, q[0]])
-        value, slope = jax.value_and_grad(unlabelled_free_energy)(v, load, temperature, rho, examples)
+        v = np.array([state.signal[0], state.noise[0] ** 2, q[0]])
+        value, slope = unlabelled_free_energy(v, load, temperature, rho, examples)
         np.testing.assert_allclose(slope, 0, atol=1e-10)
     assert observables(state, ControlParameters(*given)).free_energy[0] == pytest.approx(float(value), abs=1e-12)
 

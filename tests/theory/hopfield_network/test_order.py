@@ -96,8 +96,10 @@ def test_branch_ends_where_it_should():
     np.testing.assert_allclose(inside.m, hopfield(capacity * (1 - 1e-12), temperature, 0.5).m, atol=1e-3)
 
 
+@jax.jit
+@jax.value_and_grad
 def literature_free_energy(v, load, temperature, sleep):
-    """f(M, p, q, Q) with Delta = 1 + alpha t / D, up to a constant."""
+    """f(M, p, q, Q) with Delta = 1 + alpha t / D, up to a constant, and its gradient."""
     big, p, q, q_self = v
     beta, t = 1 / temperature, sleep
     d = 1 - beta * (1 + t) * (q_self - q)
@@ -127,8 +129,8 @@ def test_solutions_are_stationary_points_of_the_free_energy(load, temperature, s
     q_self = q + temperature * (here.slope / state.delta**2 - sleep / (1 + sleep) / state.delta)
     point = [state.signal * state.delta, (state.noise * state.delta) ** 2 / load, q, q_self]
     with jax.enable_x64(True):
-        v = jnp.array([float(x[0]) for x in point])
-        value, slope = jax.value_and_grad(literature_free_energy)(v, load, temperature, sleep)
+        v = np.array([float(x[0]) for x in point])
+        value, slope = literature_free_energy(v, load, temperature, sleep)
         # derivatives by q and Q are differences of numbers of size (1+t)^2 / T^2
         np.testing.assert_allclose(slope, 0, atol=1e-11 * ((1 + sleep) / temperature) ** 2)
         self_coupling, log_determinant = bare(load, sleep)

@@ -18,7 +18,7 @@ def test_lines_divide_what_they_say(sleep):
     temperature = np.array([0.01, 0.2, 0.6, 0.95])
     lines = hopfield_lines(temperature, sleep)
     assert lines.converged.all()
-    np.testing.assert_array_equal(lines.spinodal, hopfield_capacity(temperature, sleep))
+    np.testing.assert_allclose(lines.spinodal, hopfield_capacity(temperature, sleep), rtol=1e-12)  # computed again
     assert (lines.first_order < lines.spinodal).all()
     for step in (-1e-4, 1e-4):
         load = lines.first_order * (1 + step)
@@ -54,10 +54,10 @@ def test_phases_follow_the_lines():
     np.testing.assert_array_equal(phases.phase, expected.transpose("temperature", "load"))
     assert set(np.unique(phases.phase)) == {0, 1, 2, 3}
     assert bool(phases.converged.all())
-    np.testing.assert_array_equal(
-        phases.m.sel(branch="retrieval"), hopfield(load.values, temperature.values[:, None]).m
-    )
-    np.testing.assert_array_equal(phases.glass, hopfield_glass(load.values))
+    # computed again, to the tolerance of roots and to rounding
+    m = hopfield(load.values, temperature.values[:, None]).m
+    np.testing.assert_allclose(phases.m.sel(branch="retrieval"), m, rtol=1e-12)
+    np.testing.assert_allclose(phases.glass, hopfield_glass(load.values), rtol=1e-14)
 
 
 def test_retrieval_above_the_glass_temperature():

@@ -1,0 +1,1 @@
+"""The Hopfield network at large N: Hebb's rule, dreaming, and learning from examples."""

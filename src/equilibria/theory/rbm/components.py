@@ -29,6 +29,7 @@ from equilibria import check
 
 Function = Callable[[jax.Array], jax.Array]
 Ratios = tuple[jax.Array, jax.Array, jax.Array]
+Values = np.ndarray | jax.Array  # NumPy's outside, JAX's inside compiled code
 
 
 class Law(eqx.Module):
@@ -226,7 +227,7 @@ class LayerAverages(NamedTuple):
     quartic: jax.Array  # E sech^4 h, from sech^4 = (4 sech^2 - (sech^2)'') / 6
 
 
-def layer_averages(law: Law, slopes: jax.Array, variance: jax.Array, waves: jax.Array) -> LayerAverages:
+def layer_averages(law: Law, slopes: jax.Array, variance: Values, waves: Values) -> LayerAverages:
     """All averages at once: a derivative in slope_a brings a factor k phi'/phi(k slope_a), one in variance -k^2/2."""
     phi, first, second = law.ratios(slopes[:, None] * waves)
     joint = jnp.prod(phi, axis=0) * jnp.exp(-0.5 * variance * waves**2)

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
 from equilibria import check
-from equilibria.theory.rbm.components import Components, Law, layer_averages, waves
-from equilibria.theory.rbm.ensemble import RESIDUAL, Ensemble, Values, describe
+from equilibria.theory.rbm.components import Components, Law, Values, layer_averages, waves
+from equilibria.theory.rbm.ensemble import RESIDUAL, Ensemble, describe
 from equilibria.theory.rbm.response import equilibrium, respond
 from equilibria.theory.rbm.spectral import projected_dynamics
 from equilibria.theory.rbm.states import States, explore, repeated, starts
@@ -98,10 +98,10 @@ def _moved(problem: _Problem, frame: _Frame, states: States) -> _Motion:
     left, right, units, ensemble = frame
     theta = ensemble.hidden_field * jnp.sqrt(units)
     projections = problem.data @ left
-    spread = jnp.asarray(problem.noise**2 / jnp.sqrt(ensemble.aspect))
+    spread = problem.noise**2 / jnp.sqrt(ensemble.aspect)
     slopes = (projections * ensemble.strengths + theta) / jnp.sqrt(problem.hidden)
     answers = jnp.sqrt(problem.hidden) * jax.vmap(
-        lambda row: layer_averages(problem.laws[1], row, spread, jnp.asarray(problem.data_waves)).along
+        lambda row: layer_averages(problem.laws[1], row, spread, problem.data_waves).along
     )(slopes)
     pull = problem.data.T @ answers / len(answers)
     free = respond(ensemble, states, units, np.ones(len(states.growth), bool))

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equilibria import check
-from equilibria.theory.rbm.components import Components, Law, LayerAverages, laws, layer_averages, waves
+from equilibria.theory.rbm.components import Components, Law, LayerAverages, Values, laws, layer_averages, waves
 
 RESIDUAL = 1e-8  # a fixed point is one if the equations hold to this
-Values = np.ndarray | jax.Array  # NumPy's outside, JAX's inside compiled code
 
 
 class Ensemble(eqx.Module):
@@ -48,7 +47,7 @@ class Ensemble(eqx.Module):
 
     def _layer(self, law: Law, field: Values, x: jax.Array, scale: jax.Array) -> LayerAverages:
         slopes = scale * (self.strengths * x[:-1] + field)
-        return layer_averages(law, slopes, (scale * self.noise) ** 2 * x[-1], jnp.asarray(self.waves))
+        return layer_averages(law, slopes, (scale * self.noise) ** 2 * x[-1], self.waves)
 
 
 def describe(

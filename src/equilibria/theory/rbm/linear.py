@@ -139,7 +139,7 @@ def linear_log_partition(weights: ArrayLike, *, visible_variance: float = 1.0, h
     Raises:
         ValueError: if an argument is out of its range.
 
-    >>> linear_log_partition([[1.0]])
+    >>> linear_log_partition([[1.5]])
     inf
     """
     product = _product(visible_variance, hidden_variance)

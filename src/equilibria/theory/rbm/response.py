@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equilibria import check
-from equilibria.theory.rbm.components import Components
-from equilibria.theory.rbm.ensemble import RESIDUAL, Ensemble, Values, describe
+from equilibria.theory.rbm.components import Components, Values
+from equilibria.theory.rbm.ensemble import RESIDUAL, Ensemble, describe
 from equilibria.theory.rbm.states import States, explore, repeated, starts
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from equilibria import check
-from equilibria.theory.rbm.components import Components, Law, laws, layer_averages, waves
+from equilibria.theory.rbm.components import Components, Law, Values, laws, layer_averages, waves
 
 
 class Rotation(NamedTuple):
@@ -71,7 +70,7 @@ def projected_dynamics(strengths: ArrayLike, velocity: ArrayLike, *, tolerance: 
 
 
 @jax.jit
-def _hidden_means(law: Law, slopes: jax.Array, variance: jax.Array, waves: jax.Array) -> jax.Array:
+def _hidden_means(law: Law, slopes: Values, variance: Values, waves: Values) -> jax.Array:
     return jax.vmap(lambda row: layer_averages(law, row, variance, waves).along)(slopes)
 
 
@@ -121,7 +120,7 @@ def hidden_means(
     slopes = (seen * w + theta) / np.sqrt(units)
     reach = law.reach() * np.abs(slopes).sum(axis=1).max(initial=0.0) + 9.0 * spread
     with jax.enable_x64(True):
-        means = _hidden_means(law, jnp.asarray(slopes), jnp.asarray(spread**2), jnp.asarray(waves(reach)))
+        means = _hidden_means(law, slopes, np.asarray(spread**2), waves(reach))
     return np.sqrt(units) * np.asarray(means)
 
 

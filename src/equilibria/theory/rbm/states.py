@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equilibria import check
-from equilibria.theory.rbm.components import Components
-from equilibria.theory.rbm.ensemble import RESIDUAL, Ensemble, Turn, Values, collect, describe, turn, turn_slope
+from equilibria.theory.rbm.components import Components, Values
+from equilibria.theory.rbm.ensemble import RESIDUAL, Ensemble, Turn, collect, describe, turn, turn_slope
 
 SEARCHES = 4096  # as many at once
 LEAST = 8  # searches: fewer are repeated, so that compiled code is shared
@@ -126,7 +126,7 @@ def rest(ensemble: Ensemble, start: jax.Array) -> States:
         _missed(x, once),
         visible.curvature,
         hidden.curvature,
-        2.0 ** jnp.sum(free),
+        jnp.prod(jnp.where(free, 2.0, 1.0)),
     )
 
 
