@@ -14,7 +14,7 @@ from equilibria.data import planted_data, planted_receptive_fields
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.cavity import Cavity
 from equilibria.equilibrators.conditioned import conditioned
-from equilibria.learn.loop import Diverged
+from equilibria.learn.journey import Diverged
 from equilibria.measure.matching import match_fields
 from equilibria.synapses import bound, distribution
 from equilibria.synapses import e_step as steps
