@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
+from equilibria.theory.rbm import states
+from equilibria.theory.rbm.components import ListedLaw
 from equilibria.theory.rbm.curve import learning_curve
 from equilibria.theory.rbm.linear import linear_flow
 from equilibria.theory.rbm.response import response
+from equilibria.theory.rbm.states import fixed_points
 
 RNG = np.random.default_rng(4)
 
@@ -98,6 +101,20 @@ def test_a_planted_machine_is_found_again(learn_fields):
     np.testing.assert_allclose(curve.visible_rotation, -curve.visible_rotation.transpose(0, 2, 1), atol=1e-12)
     if not learn_fields:
         np.testing.assert_allclose(curve.visible_field, 0)
+
+
+def test_states_answers_and_curves_share_one_compiled_search(monkeypatch):
+    def traced(*_):
+        raise AssertionError("the search is compiled again")
+
+    fixed_points([1.2], components="bernoulli")
+    monkeypatch.setattr(states, "rest", traced)  # called only where code is compiled
+    fixed_points([1.4], noise=0.2, aspect=0.5, visible_field=0.1, components="bernoulli")
+    response([1.1], units=100.0, components="bernoulli")
+    data, _ = planted(1.5, 200, 100, 1000)
+    learning_curve(data[:, :40], 0.01 * RNG.normal(size=(40, 20)), [0.0], modes=1, components="bernoulli")
+    with pytest.raises(AssertionError, match="compiled again"):
+        fixed_points([1.2], components=ListedLaw([1.0, 2.0, 4.0]))  # a law of its own
 
 
 @pytest.mark.parametrize(
