@@ -21,6 +21,7 @@ def reproduce(id: str, preset: str, out: Path | None, force: bool, cluster: str 
 
 def report(out: Path, preset: str) -> int:
     """Make every figure that is not there yet, and one page about all of them."""
+    page.check_place(out)
     claims: list[Claim] = []
     lacking: dict[str, FileNotFoundError] = {}
     for id in sorted(INDEX):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,7 @@ from equilibria.learn.stopping import REQUEUE
 from equilibria.measure.partition import Method, summable
 
 _UNITS = {"binary": eq.Binary, "spin": eq.Spin, "gaussian": eq.Gaussian}
+_RESULTS = ("run.json", "history.nc", "samples.png", "filters.png", "learning.png")
 
 
 def read(path: Path, name: str | None = None) -> np.ndarray:
@@ -153,14 +155,28 @@ def _begun(out: Path, asked: dict[str, Any]) -> None:
         if asked["epochs"] != before["epochs"] and asked["final_rate"] != 1:
             allowed = f"{before['epochs']}, over which the learning rate falls; with --final-rate 1 from the start, any"
             check.refuse("--epochs", asked["epochs"], allowed)
+    elif theirs := [name for name in _RESULTS if os.path.lexists(out / name) and not _is_ours(out / name)]:
+        check.refuse("--out", f"{out}, with {', '.join(theirs)} and no run", "another folder: they would be replaced")
     files.write_atomic(path, json.dumps(asked).encode())
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is what `train` leaves before its first checkpoint."""
+    if path.name != "run.json":
+        return False
+    try:
+        return {"data", "hidden", "recipe"} <= json.loads(path.read_bytes()).keys()
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
     """Draw from a trained machine and write the visible states as a .npy file, with a picture beside it."""
+    path = Path(out or folder / "samples.npy")
+    if out is not None and os.path.lexists(path.with_suffix(".png")) and not os.path.lexists(path):
+        check.refuse("--out", f"{path}, beside whose place a picture is", "another name: the picture would be replaced")
     network = eq.load_network(folder, fallback=True)
     draws = eq.sample(network, eq.Sweeps(sweeps), chains=count, temperature=temperature, key=seed)
-    path = Path(out or folder / "samples.npy")
     with files.replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, np.asarray(draws[network.names[0]]))
     _save(path.with_suffix(".png"), _tiles(np.asarray(draws[network.names[0]])[:64]))

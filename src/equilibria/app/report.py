@@ -9,8 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from equilibria import files
+from equilibria import check, files
 from equilibria.papers.claims import Claim
+
+_TITLE = "Equilibria: papers reproduced"
 
 
 class Entry(NamedTuple):
@@ -51,13 +53,28 @@ def write(folder: str | Path) -> Path:
         The path of the page.
 
     Raises:
-        ValueError: if a result is not complete.
+        ValueError: if a result is not complete, or the page in the folder is somebody else's.
     """
     folder = Path(folder)
+    check_place(folder)
     entries = [_read(path.parent) for path in sorted(folder.rglob("claims.json"))]
     path = folder / "report.html"
     files.write_atomic(path, render(entries).encode())
     return path
+
+
+def check_place(folder: str | Path) -> None:
+    """Refuse a folder whose report.html is not one of these pages.
+
+    Args:
+        folder: where the page is to be.
+
+    Raises:
+        ValueError: if it would be replaced.
+    """
+    path = Path(folder) / "report.html"
+    if path.is_file() and _TITLE.encode() not in path.read_bytes():
+        check.refuse("--out", f"{folder}, whose report.html is another page", "another folder")
 
 
 def render(entries: Sequence[Entry]) -> str:
@@ -84,7 +101,7 @@ def render(entries: Sequence[Entry]) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>Equilibria: papers reproduced</title>
+<title>{_TITLE}</title>
 <style>{_CSS}</style>
 </head>
 <body>
