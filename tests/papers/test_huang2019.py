@@ -13,7 +13,7 @@ SMALL = {
     "fig2a": {"size": 20, "examples": 100, "instances": 2, "steps": 8, "permute_at": 4, "posterior_sweeps": 8},
     "fig2b": {"size": 20, "examples": 100, "instances": 2, "steps": 8, "permute_at": 4},
     "fig3a": {
-        "size": 20, "densities": (0.5, 5.0), "instances": 2, "steps": 4, "correlations": (0.0, 0.3, 0.0, 0.2),
+        "size": 20, "densities": (0.5, 5.0), "instances": 12, "steps": 4, "correlations": (0.0, 0.3, 0.0, 0.2),
         "posterior_sweeps": 8,
     },
     "fig_esteps": {"size": 20, "examples": 100, "instances": 2, "steps": 4, "every": 2},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,10 @@ from equilibria.papers.huang2019.common import Planted, best_possible, matched, 
 from equilibria.papers.sweep import fast, sweep
 from equilibria.synapses.learn import learn_synapses
 from equilibria.theory.synapses import synapse_threshold
+
+BLOCK = (
+    10  # instances that learn side by side: of more, with all of their starts, the processor's caches hold too little
+)
 
 
 @dataclass(frozen=True)
@@ -33,16 +38,18 @@ class Config:
     seed: int = 0
 
 
-def _planted(config: Config, case: int, seed: int) -> Planted:
-    """The instances of a case, with the data of the largest density: a smaller one uses the first of the same examples."""
+@lru_cache(maxsize=8)  # cells of all densities use the same
+def _planted(config: Config, case: int, block: int, seed: int) -> Planted:
+    """A block of instances with the data of the largest density: a smaller one uses the first of the same examples."""
     most = round(max(config.densities) * config.size)
     hidden_size, correlation = config.hidden_sizes[case], config.correlations[case]
-    return plant(config.instances, hidden_size, config.size, most, correlation, seed + case)
+    number = seed + case + len(config.hidden_sizes) * block
+    return plant(min(BLOCK, config.instances), hidden_size, config.size, most, correlation, number)
 
 
-def learned(case: int, density: float, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
-    """One cell: all instances of a case, and all starts of each, learned side by side at one density."""
-    planted, count = _planted(config, case, seed), round(density * config.size)
+def learned(case: int, block: int, density: float, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: a block of instances of a case, and all starts of each, learned side by side at one density."""
+    planted, count = _planted(config, case, block, seed), round(density * config.size)
     found = learn_synapses(
         planted.data[:, :count], config.hidden_sizes[case], steps=config.steps, starts=config.starts, every=config.steps,
         key=fast(key), show_progress=False,
@@ -50,22 +57,25 @@ def learned(case: int, density: float, seed: int, key: Array, *, config: Config)
     return {"overlap": matched(np.asarray(found.synapses.natural), planted.fields).mean(axis=1)}
 
 
-def known(case: int, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
+def known(case: int, block: int, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
     """One cell: what the posterior of the same instances knows at the largest density."""
-    planted = _planted(config, case, seed)
+    planted = _planted(config, case, block, seed)
     return {"best": best_possible(planted, config.hidden_sizes[case], config.posterior_sweeps, fast(key))}
 
 
 def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
     """The overlaps at every density, what the posterior knows, and the thresholds of theory."""
     cases = list(zip(config.hidden_sizes, config.correlations, strict=True))
-    axes = {"case": range(len(cases)), "seed": config.seed}
-    overlaps = sweep(learned, config, checkpoint, **axes, density=config.densities)
-    best = sweep(known, config, checkpoint, **axes)
+    axes = {"case": range(len(cases)), "block": range(-(-config.instances // BLOCK)), "seed": config.seed}
+    overlaps = sweep(learned, config, checkpoint, **axes, density=config.densities)["overlap"]
+    best = sweep(known, config, checkpoint, **axes)["best"]
+    found = {
+        "overlap": overlaps.stack(instance=("block", "overlap_0"), create_index=False),
+        "best": best.stack(instance=("block", "best_0"), create_index=False),
+    }
     return xr.Dataset(
         {
-            "overlap": (("case", "density", "instance"), overlaps["overlap"].values),
-            "best": (("case", "instance"), best["best"].values),
+            **{name: (each.dims, each.values[..., : config.instances]) for name, each in found.items()},
             "threshold": ("case", [float(synapse_threshold(q, 1.0, hidden_size)) for hidden_size, q in cases]),
         },
         {
