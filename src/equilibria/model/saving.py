@@ -188,8 +188,13 @@ def _each(network: Network) -> Iterator[Network]:
     """The network, or each of several that were trained side by side and have a leading axis in common."""
     _of("layers", network.layers, Layer)
     lead = np.shape(network.layers[0].bias)[:-1] if network.layers else ()
-    for index in np.ndindex(lead):
-        yield jax.tree.map(lambda leaf, index=index: leaf[index], network) if lead else network
+    if not lead:
+        yield network
+        return
+    if len(lead) > 1 or lead[0] == 0 or any(np.shape(leaf)[:1] != lead for leaf in jax.tree.leaves(network)):
+        check.refuse("bias", f"leading axes {lead}", "none, or one that every array has: as many networks side by side")
+    for run in range(lead[0]):
+        yield jax.tree.map(lambda leaf, run=run: leaf[run], network)
 
 
 def check_network(network: Network) -> None:
