@@ -115,6 +115,20 @@ def test_tables_of_every_kind(tmp_path):
     np.testing.assert_array_equal(rbm.read(tmp_path / "deep.h5"), ROWS)
 
 
+@pytest.mark.parametrize("kind", [">f8", ">i4", ">f2"])
+def test_numbers_in_the_order_of_other_machines(tmp_path, kind):
+    np.save(tmp_path / "data.npy", ROWS.astype(kind))
+    values = rbm.read(tmp_path / "data.npy")
+    assert values.dtype.isnative
+    np.testing.assert_array_equal(values, ROWS)
+
+
+def test_numbers_beyond_64_bits_are_refused(tmp_path):
+    np.save(tmp_path / "data.npy", ROWS.astype(np.longdouble))
+    with pytest.raises(ValueError, match=r"with values of type float128; allowed: numbers of up to 64 bits"):
+        rbm.read(tmp_path / "data.npy")
+
+
 def test_bad_files_are_one_line(tmp_path, capsys):
     np.save(tmp_path / "words.npy", np.array(["a", "b"]))
     np.save(tmp_path / "flat.npy", np.ones(3))

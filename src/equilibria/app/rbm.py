@@ -40,8 +40,9 @@ def read(path: Path, name: str | None = None) -> np.ndarray:
     if not path.is_file():
         check.refuse("data", str(path), "an existing .npy, .npz, .csv or .h5 file")
     values = _readers(name)[check.choice("data", path.suffix.lower(), _readers(name))](path)
-    if values.dtype.kind not in "fiub":
-        check.refuse("data", f"{path} with values of type {values.dtype}", "numbers")
+    if values.dtype.kind not in "fiub" or values.dtype == np.longdouble:
+        check.refuse("data", f"{path} with values of type {values.dtype}", "numbers of up to 64 bits")
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)  # JAX takes no other machine's order
     values = values.reshape(len(values), -1) if values.ndim > 2 else values
     if values.ndim != 2 or 0 in values.shape:
         check.refuse("data", f"{path} with shape {values.shape}", "a table (examples, features), not empty")
