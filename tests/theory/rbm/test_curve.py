@@ -103,18 +103,31 @@ def test_a_planted_machine_is_found_again(learn_fields):
         np.testing.assert_allclose(curve.visible_field, 0)
 
 
-def test_states_answers_and_curves_share_one_compiled_search(monkeypatch):
-    def traced(*_):
+@pytest.fixture
+def compiled_before(monkeypatch):
+    """From when it is called on, compiling the search for states is an error."""
+
+    def again(*_):
         raise AssertionError("the search is compiled again")
 
+    return lambda: monkeypatch.setattr(states, "rest", again)
+
+
+def test_states_and_answers_share_one_compiled_search(compiled_before):
     fixed_points([1.2], components="bernoulli")
-    monkeypatch.setattr(states, "rest", traced)  # called only where code is compiled
+    compiled_before()
     fixed_points([1.4], noise=0.2, aspect=0.5, visible_field=0.1, components="bernoulli")
-    response([1.1], units=100.0, components="bernoulli")
-    data, _ = planted(1.5, 200, 100, 1000)
-    learning_curve(data[:, :40], 0.01 * RNG.normal(size=(40, 20)), [0.0], modes=1, components="bernoulli")
+    response([1.1], units=100.0, hidden_field=0.1, components="bernoulli")
     with pytest.raises(AssertionError, match="compiled again"):
         fixed_points([1.2], components=ListedLaw([1.0, 2.0, 4.0]))  # a law of its own
+
+
+def test_curves_of_other_data_share_one_compiled_search(compiled_before):
+    data, _ = planted(1.5, 200, 100, 1000)
+    weights = 0.01 * RNG.normal(size=(200, 100))
+    learning_curve(data, weights, [0.0], modes=2, components="bernoulli")
+    compiled_before()
+    learning_curve(data[:, :40], weights[:40, :20], [0.0], modes=2, components="bernoulli")
 
 
 @pytest.mark.parametrize(

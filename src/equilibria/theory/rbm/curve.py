@@ -233,9 +233,8 @@ def _with_room(problem: _Problem, point: _Point) -> _Problem:
     """Wavenumbers with room for the fields at `point` to double before the next record."""
     left, _, units, ensemble = jax.tree.map(np.asarray, _frame(problem, point))
     fields = 2.0 * ensemble.visible_field, 2.0 * ensemble.hidden_field
-    machine = describe(
-        2.0 * ensemble.strengths + 1.0, problem.noise, ensemble.aspect, *fields, problem.laws, precision=1e-12
-    )
+    given = 2.0 * ensemble.strengths + 1.0, problem.noise, ensemble.aspect, *fields, problem.laws
+    machine = describe(*given, precision=1e-12, least=128)  # few: a curve takes thousands of searches
     slopes = np.abs(problem.data @ left * ensemble.strengths + ensemble.hidden_field * units**0.5)
     reach = problem.laws[1].reach() * (2.0 * slopes.sum(axis=1).max() / problem.hidden**0.5 + 1.0)
     return problem._replace(waves=machine.waves, data_waves=waves(reach, precision=1e-7, least=64))
@@ -250,12 +249,12 @@ def _tracked(problem: _Problem, point: _Point, mixtures: int) -> np.ndarray:
     ensemble = frame.ensemble
     singles, everything = starts(ensemble, 1), starts(ensemble, mixtures)
     if not ensemble.pulled.any() and len(singles) == len(everything):
-        return repeated(singles)
+        return singles
     free, states = equilibrium(ensemble, everything, frame.units)
     found = np.column_stack([states.hidden, states.hidden_overlap])[free.weights > 1e-12]
     watched = singles[(singles[:, :-1] != 0) @ ensemble.strengths > 0.6] if ensemble.pulled.any() else singles
     rows = np.vstack([found[np.unique(found.round(4), axis=0, return_index=True)[1]], watched])
-    return repeated(rows)
+    return repeated(rows, least=1)
 
 
 def _advance(problem: _Problem, point: _Point, begin: np.ndarray, duration: float, tolerance: float) -> _Point:

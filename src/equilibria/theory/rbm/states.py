@@ -18,7 +18,6 @@ from equilibria.theory.rbm.components import Components, Values
 from equilibria.theory.rbm.ensemble import RESIDUAL, Ensemble, Turn, collect, describe, turn, turn_slope
 
 SEARCHES = 4096  # as many at once
-LEAST = 8  # searches: fewer are repeated, so that compiled code is shared
 
 
 class States(NamedTuple):
@@ -159,9 +158,9 @@ def starts(ensemble: Ensemble, mixtures: int) -> np.ndarray:
     return np.array(rows)
 
 
-def repeated(rows: np.ndarray) -> np.ndarray:
-    """The rows, repeated until their number is a power of two: code compiled for it is then shared."""
-    return np.resize(rows, (max(LEAST, 2 ** int(np.ceil(np.log2(len(rows))))), rows.shape[1]))
+def repeated(rows: np.ndarray, *, least: int = 8) -> np.ndarray:
+    """The rows, repeated until their number is a power of two and not below `least`, so that compiled code is shared."""
+    return np.resize(rows, (max(least, 2 ** int(np.ceil(np.log2(len(rows))))), rows.shape[1]))
 
 
 def fixed_points(
