@@ -200,6 +200,8 @@ WRONG_SYNAPSES = {
     "three sizes": (SIGNS, HEADER | {"shape": [9, 3, 1]}, "too many values"),
     "a scale that is none": (SIGNS, HEADER | {"scale": float("nan")}, "scale: got"),
     "a scale of nothing": (SIGNS, HEADER | {"scale": 0.0}, "scale: got"),
+    "a scale beyond single precision": (SIGNS, HEADER | {"scale": 1e300}, "finite"),
+    "a scale beyond all precision": (SIGNS, HEADER | {"scale": 10**400}, "scale: got"),
     "no scale": (SIGNS, {"shape": [9, 3]}, "'scale'"),
     "signs of another kind": (SIGNS.astype(np.int32), HEADER, "signs: got shape .* of int32"),
     "no header": (SIGNS, None, "NoneType"),

@@ -81,7 +81,7 @@ def load_synapses(path: str | Path) -> Network:
     found = files.load(path)
     try:
         return _machine(found)
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, ArithmeticError) as error:
         raise files.CheckpointError(f"{path}: holds no binary synapses ({error})") from error
 
 
@@ -89,7 +89,7 @@ def _machine(found: files.Checkpoint) -> Network:
     """The network that a file describes; what it says of its size is compared with its length first."""
     header = found.metadata["synapses"]
     rows, columns = (check.count("shape", size) for size in header["shape"])
-    scale = check.number("scale", header["scale"], above=0.0)
+    scale = float(check.number("scale", header["scale"], above=0.0))
     signs = found.arrays.pop("signs")
     if signs.dtype != np.uint8 or signs.shape != (-(-rows * columns // 8),):
         check.refuse(
