@@ -152,7 +152,7 @@ def cosines(network: eq.Network, data, same, own) -> dict[str, float]:
 def epoch(examples: int = 50_000, steps: int = 500) -> None:
     """Seconds per epoch of 784-500-10 with the paper's schedule: batches of 20, 20 and 4 Euler steps, persistent particles."""
     recipe = eq.equilibrium_propagation(
-        1.0, free=eq.GradientFlow(20), nudged=eq.GradientFlow(4), centered=False, random_sign=True, particles=True
+        1.0, free=eq.GradientFlow(20), nudged=eq.GradientFlow(4), symmetric=False, random_sign=True, particles=True
     )
     run = Ours(eq.layered((784, 500, 10), key=0), recipe, images(examples), 20, steps)
     seconds = np.median(race({"ours": run}, 3)["ours"]) / steps * (examples // 20)

@@ -27,8 +27,8 @@ def ours(sweeps: int):
     transform = optax.sgd(RATE)
 
     @jax.jit
-    def update(weights, state, memory, key):
-        found = eq.contrast(weights, recipe, {"visible": jnp.asarray(DATA)}, carry=memory, key=key)
+    def update(weights, state, carry, key):
+        found = eq.contrast(weights, recipe, {"visible": jnp.asarray(DATA)}, carry=carry, key=key)
         updates, state = transform.update(found.gradient, state)
         return jax.tree.map(jnp.add, weights, updates), state, found.carry
 
