@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS ?= dev
 WORKERS ?= 2
 
-.PHONY: demo test test-slow test-lesser lint bench clean
+.PHONY: demo test test-slow test-lesser lint bench results clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -33,6 +33,10 @@ lint: .venv/.installed
 
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks
+
+# The table of the results in docs/results: what held, and what is stale.
+results: .venv/.installed
+	$(BIN)/python -m equilibria.app.results docs/results
 
 clean:
 	rm -rf .venv demo

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from equilibria import plots
-from equilibria.papers.claims import at_least, close
+from equilibria.papers.claims import at_least, close, not_testable
 from equilibria.papers.frame import Experiment
 
 RUNS = []  # the configuration of every run, in order
@@ -42,17 +42,19 @@ def claims(dataset):
     error = 0.01 / np.sqrt((dataset.x**2).sum())
     return [
         close("The slope is <2>", source="Eq. (1)", expected=2, measured=slope, tolerance=4 * error, reason="4 errors"),
-        at_least("It rises", source="p. 1 & 2", expected=0, measured=dataset.y[-1] - dataset.y[0]),
+        at_least("It rises", source="ours", expected=0, measured=dataset.y[-1] - dataset.y[0], ours=True),
+        not_testable("It is <straight> everywhere", source="p. 2", reason="between the points nobody looks"),
     ]
 
 
 experiment = Experiment(
     id="tiny/line",
     title="A straight <line>",
-    presets={"quick": Config(), "full": Config(points=tuple(np.linspace(0, 1, 20).tolist()))},
+    presets={"quick": Config(), "paper": Config(points=tuple(np.linspace(0, 1, 20).tolist()))},
     run=run,
     plot=plot,
     claims=claims,
+    differs={"quick": ("3 points, not 20",)},
 )
 wrong = Experiment("tiny/wrong", "A wrong slope", {"quick": Config(slope=3.0)}, run, plot, claims)
 
@@ -60,5 +62,9 @@ wrong = Experiment("tiny/wrong", "A wrong slope", {"quick": Config(slope=3.0)}, 
 def as_module(experiment):
     """The module from which `papers.find` makes the experiment."""
     return SimpleNamespace(
-        PRESETS=experiment.presets, run=experiment.run, plot=experiment.plot, claims=experiment.claims
+        PRESETS=experiment.presets,
+        run=experiment.run,
+        plot=experiment.plot,
+        claims=experiment.claims,
+        DIFFERS=experiment.differs,
     )

@@ -62,7 +62,7 @@ def test_reproduce_writes_into_the_default_folder_and_reuses_it(capsys, tmp_path
 
 
 def test_reproduce_takes_preset_and_folder(tmp_path):
-    assert main(["reproduce", "tiny/line", "--preset", "full", "--out", "elsewhere"]) == 0
+    assert main(["reproduce", "tiny/line", "--preset", "paper", "--out", "elsewhere"]) == 0
     assert (tmp_path / "elsewhere/result.nc").exists()
     assert len(tiny.RUNS[0].points) == 20
 
@@ -70,12 +70,13 @@ def test_reproduce_takes_preset_and_folder(tmp_path):
 def test_a_claim_that_does_not_hold_is_exit_code_1(capsys):
     assert main(["reproduce", "tiny/wrong"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:3]] == ["NOT", "held"]
+    assert [line.split()[0] for line in lines[1:5]] == ["NOT", "held", "untested", "1"]
+    assert "quick: a small version" in lines[0]
 
 
 def test_report_runs_what_is_missing_and_writes_one_page(capsys, tmp_path):
     assert main(["reproduce", "tiny/line", "--out", "pages/tiny/line/quick"]) == 0
-    assert main(["report", "--out", "pages"]) == 0  # tiny/wrong does not hold, and the page says so
+    assert main(["report", "--out", "pages", "--jobs", "1"]) == 0  # tiny/wrong does not hold, and the page says so
     assert len(tiny.RUNS) == 2
     page = (tmp_path / "pages/report.html").read_text()
     assert page.count("<section") == 2
@@ -89,7 +90,7 @@ def test_report_runs_what_is_missing_and_writes_one_page(capsys, tmp_path):
             "experiment: got 'tiny/lime'; allowed: what `equilibria list` shows; close: tiny/line",
         ),
         (["reproduce", "elephants"], "experiment: got 'elephants'; allowed: what `equilibria list` shows"),
-        (["reproduce", "tiny/wrong", "--preset", "full"], "preset: got 'full'; allowed: 'quick'"),
+        (["reproduce", "tiny/wrong", "--preset", "paper"], "preset: got 'paper'; allowed: 'quick'"),
         (["reproduce", "tiny/line", "--out", "occupied"], "occupied"),
         (
             ["reproduce", "tiny/line", "--cluster", "nowhere"],
@@ -156,9 +157,59 @@ def test_report_leaves_out_figures_whose_data_are_missing(capsys, monkeypatch, t
 
     lacking = dataclasses.replace(tiny.wrong, run=missing)
     monkeypatch.setitem(sys.modules, "equilibria.papers.tiny.wrong", tiny.as_module(lacking))
-    assert main(["report", "--out", "pages"]) == 0
-    assert capsys.readouterr().err == "Left out for want of data: tiny/wrong.\nmnist: set EQUILIBRIA_DATA\n"
-    assert "straight" in (tmp_path / "pages/report.html").read_text()
+    assert main(["report", "--out", "pages", "--jobs", "1"]) == 0
+    assert capsys.readouterr().err == "Left out: tiny/wrong.\nmnist: set EQUILIBRIA_DATA\n"
+    page = (tmp_path / "pages/report.html").read_text()
+    assert "straight" in page
+    assert "tiny/wrong</code> A wrong slope: mnist: set EQUILIBRIA_DATA" in page
+
+
+def test_a_figure_that_fails_does_not_end_the_report(capsys, monkeypatch, tmp_path):
+    def fail(config, progress):
+        raise ZeroDivisionError("a bug")
+
+    broken = dataclasses.replace(tiny.experiment, run=fail)
+    monkeypatch.setitem(sys.modules, "equilibria.papers.tiny.line", tiny.as_module(broken))
+    assert main(["report", "--out", "pages", "--jobs", "1"]) == 1
+    assert "tiny/line could not be made: ZeroDivisionError: a bug" in capsys.readouterr().err
+    assert "A wrong slope" in (tmp_path / "pages/report.html").read_text()
+
+
+def test_the_page_is_there_after_the_first_figure(monkeypatch, tmp_path, capsys):
+    seen = []
+
+    def look(config, progress):
+        seen.append((tmp_path / "pages/report.html").exists())
+        return tiny.run(config, progress)
+
+    for name, experiment in (("line", tiny.experiment), ("wrong", tiny.wrong)):
+        looking = tiny.as_module(dataclasses.replace(experiment, run=look))
+        monkeypatch.setitem(sys.modules, f"equilibria.papers.tiny.{name}", looking)
+    assert main(["report", "--out", "pages", "--jobs", "1"]) == 0
+    assert seen == [False, True]
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("2 of 2 figures to make on 1 core, about")
+    seen.clear()
+    assert main(["report", "--out", "pages", "--kept"]) == 0
+    assert seen == []
+
+
+@pytest.mark.slow
+def test_figures_are_made_in_processes_side_by_side(tmp_path):
+    code = """
+import sys
+from equilibria import papers
+from equilibria.app.cli import main
+if __name__ == "__main__":
+    for id in list(papers.INDEX):
+        if id not in ("scellier2017/theorem", "scellier2017/stdp"):
+            del papers.INDEX[id]
+    sys.exit(main(["report", "--out", sys.argv[1], "--jobs", "2"]))
+"""
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    subprocess.run([sys.executable, script, tmp_path / "pages"], check=True, capture_output=True)
+    assert (tmp_path / "pages/report.html").read_text().count("<section") == 2
 
 
 def test_a_reader_that_has_enough_is_no_error():

@@ -4,19 +4,20 @@ import base64
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 import tiny
-from equilibria.app import report
-from equilibria.papers.claims import at_most
+from equilibria.app import report, results
+from equilibria.papers.claims import at_most, not_testable
 from equilibria.papers.frame import folder_of, reproduce
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("results")
-    for experiment, preset in [(tiny.experiment, "quick"), (tiny.experiment, "full"), (tiny.wrong, "quick")]:
+    for experiment, preset in [(tiny.experiment, "quick"), (tiny.experiment, "paper"), (tiny.wrong, "quick")]:
         reproduce(experiment, preset, folder_of(experiment.id, preset, root))
     return root
 
@@ -29,7 +30,7 @@ def page(folder):
 class Reader(HTMLParser):
     """Checks that elements nest, and collects what the page points to."""
 
-    VOID = frozenset({"meta", "br", "img"})
+    VOID = frozenset({"meta", "br", "img", "input"})
 
     def __init__(self):
         super().__init__()
@@ -58,7 +59,7 @@ def read(page):
 
 def test_every_result_has_a_section_and_a_link_to_it(page):
     reader = read(page)
-    assert reader.ids == ["tiny-line-full", "tiny-line-quick", "tiny-wrong-quick"]
+    assert reader.ids == ["tiny-line-paper", "tiny-line-quick", "tiny-wrong-quick"]
     assert [link for link in reader.links if link.startswith("#")] == [f"#{id}" for id in reader.ids]
 
 
@@ -75,21 +76,57 @@ def test_the_figures_are_those_on_disk(page, folder):
 
 def test_claims_verdicts_and_commands_are_told(page):
     text = " ".join(read(page).text)
-    assert "5 of 6 claims held, in 3 figures." in text
+    assert "The papers' claims: 2 held, 1 not held, 3 not testable. Ours: 3 held. In 3 figures." in text
     assert text.count("✓ held") == 5
     assert text.count("✗ not held") == 1
-    assert "equilibria reproduce tiny/line --preset full" in text
+    assert text.count("– not testable") == 3
+    assert "equilibria reproduce tiny/line --preset paper" in text
     assert "4 errors" in text
     assert "seed 3" in text
+    assert "between the points nobody looks" in text
+
+
+def test_papers_and_ours_stand_apart_and_small_versions_are_marked(page):
+    reader = read(page)
+    text = " ".join(reader.text)
+    assert [text.count(head) for head in ("The paper says", "We say")] == [3, 3]
+    assert "2 marked quick: each a small version, of another size than the paper's." in text
+    assert text.count("Quick: a small version") == 2
+    assert text.count("What differs from the paper") == text.count("3 points, not 20") == 1
+
+
+def test_a_result_of_earlier_code_is_said_to_be_stale(tmp_path):
+    reproduce(tiny.experiment, "paper", tmp_path / "mine")
+    made = json.loads((tmp_path / "mine" / "config.json").read_text())
+    for change, said in ((made | {"code": "abc"}, "(abc)"), ({**made, "preset": "full"}, "its preset full")):
+        if "abc" not in said:
+            change.pop("code")
+        (tmp_path / "mine" / "config.json").write_text(json.dumps(change))
+        text = report.write(tmp_path).read_text()
+        assert "1 stale: made by earlier code than this." in text
+        assert said in text
+        assert "--preset paper" in text
+
+
+def test_the_page_grows_and_says_what_is_left_out(folder):
+    page = report.write(folder, waiting=["tiny/later"], lacking={"tiny/never": "no data, <none>"}).read_text()
+    assert 'http-equiv="refresh"' in page
+    text = " ".join(read(page).text)
+    assert "1 figure still to come" in text
+    assert "no data, <none>" in text
+    assert 'http-equiv="refresh"' not in report.write(folder).read_text()
 
 
 def test_everything_is_escaped():
     attack = "<script>alert('\"&')</script>"
     claim = at_most(attack, source=attack, expected=1, measured=float("nan"), tolerance=1, reason=attack)
     made = {"preset": attack, "seconds": 1.0, "seed": attack, "device": attack}
-    page = report.render([report.Entry(attack, attack, [claim], b"", made)])
+    made["differs"] = [attack]
+    mine = not_testable(attack, source=attack, reason=attack, quote=attack, ours=True)
+    entry = report.Entry(attack, attack, [claim, mine], b"", made, caption=attack, stale=attack)
+    page = report.render([entry], lacking={attack: attack})
     assert "<script" not in page
-    assert read(page).text.count(attack) >= 4
+    assert "".join(read(page).text).count(attack) >= 14
 
 
 def test_a_folder_without_results_says_so(tmp_path):
@@ -105,3 +142,25 @@ def test_an_incomplete_result_is_named(tmp_path, broken):
         (tmp_path / "mine" / broken).unlink()
     with pytest.raises(ValueError, match="mine: not a complete result"):
         report.write(tmp_path)
+
+
+def test_the_table_of_kept_results_counts_and_tells_stale_ones_apart(tmp_path):
+    reproduce(tiny.experiment, "paper", tmp_path / "tiny/line/paper")
+    entry = report.entries(tmp_path)[0]._replace(id="huang2019/line")
+    entry.made["code"] = "abc"
+    fresh = results.table([entry])
+    assert "The papers' claims: 1 held, 1 not testable. Ours: 1 held." in fresh
+    assert "| 1 held, 1 not testable | 1 held |" in fresh
+    assert "Stale" not in fresh
+    old = results.table([entry._replace(stale="made by earlier code (abc)")])
+    assert "Stale" in old
+    assert "The papers' claims" not in old
+
+
+def test_the_table_in_the_documentation_is_that_of_the_results():
+    root = Path(__file__).parents[2] / "docs" / "results"
+    table = (root / "README.md").read_text()
+    for entry in report.entries(root):
+        (row,) = [line for line in table.splitlines() if f"[{entry.id}]" in line]
+        for ours in (False, True):
+            assert results.verdicts(entry, ours=ours) in row

@@ -113,5 +113,5 @@ def test_pairs_are_counted_once():
 
 def test_full_presets_are_larger():
     for module in TINY:
-        quick, full = (module.PRESETS[name] for name in ("quick", "full"))
+        quick, full = (module.PRESETS[name] for name in ("quick", "paper"))
         assert replace(quick) != full

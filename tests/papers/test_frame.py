@@ -11,7 +11,7 @@ import xarray as xr
 import equilibria as eq
 import tiny
 from equilibria import __version__, files, papers
-from equilibria.papers.claims import Claim, at_least, at_most, close
+from equilibria.papers.claims import Claim, at_least, at_most, close, not_testable
 from equilibria.papers.frame import reproduce
 from equilibria.papers.sweep import sweep
 
@@ -59,6 +59,46 @@ def test_a_claim_that_could_not_fail_or_hold_is_refused(field, value):
         close("says", source="p. 1", **numbers)
 
 
+@pytest.mark.parametrize(
+    ("make", "values", "every", "value", "finding"),
+    [
+        (at_least, [1.2, 0.4, 1.1], False, 0.9, "0.9 ± 0.44; 2 of 3 seeds"),
+        (at_least, [1.2, 0.4, 1.1], True, 0.4, "0.9 ± 0.44; worst 0.4; 2 of 3 seeds"),
+        (at_most, [1.2, 1.6], True, 1.6, "1.4 ± 0.28; worst 1.6; 1 of 2 seeds"),
+        (close, [1.1, 0.8, 1.05], True, 0.8, "0.9833 ± 0.16; worst 0.8; 3 of 3 seeds"),
+        (at_least, [[1.0, 0.2], [2.0, 1.2]], False, 1.1, "1.1 ± 0.71; 2 of 2 seeds"),
+        (at_least, [[1.0, 0.2], [2.0, 1.2]], True, 0.2, "0.7 ± 0.71; worst 0.2; 1 of 2 seeds"),
+    ],
+)
+def test_over_seeds_the_mean_is_judged_or_the_worst(make, values, every, value, finding):
+    claim = make("says", source="p. 1", expected=1, measured=values, tolerance=0.5, every=every)
+    assert claim.value == pytest.approx(value)
+    assert claim.held is (value >= 0.5 if make is at_least else abs(value - 1) <= 0.5)
+    assert claim.finding == finding
+    assert Claim.from_json(claim.to_json()) == claim
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("make", [close, at_least, at_most])
+def test_one_seed_that_is_no_number_fails_the_claim(make, every):
+    assert not make("says", source="", expected=1, measured=[1.0, NAN], tolerance=9, every=every).held
+
+
+def test_what_cannot_be_tested_is_neither_held_nor_not():
+    claim = not_testable("So it is", source="p. 1", reason="no number is given", quote="it is so")
+    assert (claim.verdict, claim.held, claim.finding) == ("not testable", False, "")
+    assert Claim.from_json(json.loads(json.dumps(claim.to_json(), allow_nan=False))) == claim
+    with pytest.raises(ValueError, match="measured: got nothing"):
+        at_least("says", source="", expected=1, measured=[])
+
+
+def test_claims_of_earlier_versions_can_be_read():
+    old = {"says": "a", "source": "b", "relation": "at most", "expected": 1.0, "measured": "nan", "tolerance": 0.0,
+           "reason": "", "held": False}  # fmt: skip
+    claim = Claim.from_json(old)
+    assert (claim.verdict, claim.ours, len(claim.measured)) == ("not held", False, 1)
+
+
 def test_reproduce_writes_everything_with_its_provenance(tmp_path, runs):
     result = reproduce(tiny.experiment, "quick", tmp_path / "out")
     assert sorted(path.name for path in result.folder.iterdir()) == FILES
@@ -72,7 +112,9 @@ def test_reproduce_writes_everything_with_its_provenance(tmp_path, runs):
     assert (config["preset"], config["config"]["slope"]) == ("quick", 2.0)
     verdict = json.loads((result.folder / "claims.json").read_text())
     assert verdict["held"] is result.held is True
-    assert [claim["held"] for claim in verdict["claims"]] == [True, True]
+    assert [claim["verdict"] for claim in verdict["claims"]] == ["held", "held", "not testable"]
+    assert verdict["tally"] == {"held": 2, "failed": 0, "untested": 1}
+    assert config["differs"] == json.loads(attributes["differs"]) == ["3 points, not 20"]
     assert (result.folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (result.folder / "figure.pdf").read_bytes().startswith(b"%PDF")
 
@@ -112,14 +154,40 @@ def test_a_run_is_repeated_only_when_something_that_matters_changed(tmp_path, ru
     assert len(runs) == 4
 
 
+def test_a_result_of_other_code_is_kept_and_said_to_be_stale(tmp_path, runs, monkeypatch):
+    digests = iter(["a", "a", "b", "b"])
+    monkeypatch.setattr("equilibria.papers.frame.code.digest", lambda id: next(digests))
+    assert not reproduce(tiny.experiment, "quick", tmp_path).stale
+    assert not reproduce(tiny.experiment, "quick", tmp_path).stale
+    old = reproduce(tiny.experiment, "quick", tmp_path)
+    assert (old.cached, old.stale) == (True, True)
+    assert json.loads((tmp_path / "config.json").read_text())["code"] == "a"
+    assert not reproduce(tiny.experiment, "quick", tmp_path, force=True).stale
+    assert len(runs) == 2
+
+
+def test_other_code_does_not_go_on_from_a_checkpoint(tmp_path, monkeypatch):
+    folders = []
+
+    def run(config, progress, checkpoint):
+        folders.append(checkpoint)
+        raise KeyboardInterrupt
+
+    for digest in "aab":
+        monkeypatch.setattr("equilibria.papers.frame.code.digest", lambda id, digest=digest: digest)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(replace(tiny.experiment, run=run), "quick", tmp_path)
+    assert folders[0] == folders[1] != folders[2]
+
+
 def test_the_result_of_another_figure_is_replaced_only_by_force(tmp_path, runs):
-    reproduce(tiny.experiment, "full", tmp_path)
+    reproduce(tiny.experiment, "paper", tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(
-        ValueError, match=r"out: got .*, which holds the full result of tiny/line; allowed: another folder"
+        ValueError, match=r"out: got .*, which holds the paper result of tiny/line; allowed: another folder"
     ):
         reproduce(tiny.experiment, "quick", tmp_path)
-    with pytest.raises(ValueError, match="which holds the full result of tiny/line"):
+    with pytest.raises(ValueError, match="which holds the paper result of tiny/line"):
         reproduce(tiny.wrong, "quick", tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert len(runs) == 1
@@ -204,7 +272,7 @@ def test_a_result_that_cannot_be_stored_is_still_there(tmp_path, monkeypatch, wr
         patched.setattr(files, write, full)
         with pytest.warns(UserWarning, match="No space left on device.*The result is shown, but not kept"):
             result = reproduce(replace(tiny.experiment, run=run), "quick", tmp_path)
-    assert (result.stored, result.held, len(result.claims)) == (False, True, 2)
+    assert (result.stored, result.held, len(result.claims)) == (False, True, 3)
     assert len(list(tmp_path.glob("checkpoint-*"))) == (
         write == "save_dataset"
     )  # to go on from, while there is no result
@@ -240,7 +308,7 @@ def test_a_damaged_result_is_said_and_made_again(tmp_path, runs, damage):
 
 def test_a_wrong_result_is_written_and_does_not_hold(tmp_path):
     result = reproduce(tiny.wrong, "quick", tmp_path)
-    assert [claim.held for claim in result.claims] == [False, True]
+    assert result.tally == (1, 1, 1)
     assert not result.held
     assert json.loads((tmp_path / "claims.json").read_text())["held"] is False
 
@@ -260,7 +328,7 @@ def test_unknown_presets_and_configurations_are_refused(tmp_path):
     class Opaque:
         value: object
 
-    with pytest.raises(ValueError, match="preset: got 'huge'; allowed: 'quick', 'full'"):
+    with pytest.raises(ValueError, match="preset: got 'huge'; allowed: 'quick', 'paper'"):
         reproduce(tiny.experiment, "huge", tmp_path)
     for value in (object(), NAN):
         with pytest.raises(ValueError, match=re.escape("config: got")):
@@ -271,8 +339,8 @@ def test_unknown_presets_and_configurations_are_refused(tmp_path):
 def test_every_figure_of_the_index_is_there(id):
     experiment = papers.find(id)
     assert (experiment.id, experiment.title) == (id, papers.INDEX[id])
-    assert set(experiment.presets) == {"quick", "full"}
-    assert experiment.presets["quick"] != experiment.presets["full"]
+    assert set(experiment.presets) == {"quick", "paper"}
+    assert experiment.presets["quick"] != experiment.presets["paper"]
 
 
 def test_every_figure_is_in_the_index():

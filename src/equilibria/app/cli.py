@@ -13,7 +13,7 @@ import tyro
 from equilibria.learn.names import LikelihoodRecipe
 from equilibria.papers import INDEX, check_id
 
-Preset = Literal["quick", "full"]
+Preset = Literal["quick", "paper"]
 Units = Literal["binary", "spin", "gaussian"]
 Cluster = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")]
 
@@ -37,7 +37,7 @@ def reproduce(
 
     Args:
         experiment: which figure, as `equilibria list` shows it.
-        preset: quick is a small version of the run, full is the size of the paper.
+        preset: quick is a small version of the run; paper is the algorithm, size and schedule of the paper.
         out: folder for result.nc, figure.png, figure.pdf, config.json and claims.json.
             By default results/PAPER/FIGURE/PRESET.
         force: run again even if the result is there.
@@ -52,21 +52,29 @@ def reproduce(
     return figures.reproduce(experiment, preset, out, force, cluster)
 
 
-def report(out: Path = Path("results"), preset: Preset = "quick") -> int:
+def report(
+    out: Path = Path("results"),
+    preset: Preset = "quick",
+    jobs: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")] = None,
+    kept: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+) -> int:
     """Reproduce every figure that is not there yet, and write one page about all of them.
 
-    Figures whose data are missing are left out, with what to do about it. The exit code is 0 once the page is written,
-    also where a claim does not hold: the page says so.
+    The page is there after the first figure, and grows. Figures whose data are missing are left out, with what to do about
+    it. The exit code is 0 once the page is written, also where a claim does not hold: the page says so, and which results
+    are stale, made by earlier code.
 
     Args:
         out: folder for the results and for report.html.
-        preset: quick is a small version of each run, full is the size of the papers.
+        preset: quick is a small version of each run; paper is the algorithm, size and schedule of the papers.
+        jobs: figures made at the same time, each in its own process; as many as there are cores by default.
+        kept: only the page, about what is there; nothing is run.
     """
     from equilibria.app import figures
     from equilibria.app.compile_cache import cache_compilations
 
     cache_compilations()
-    return figures.report(out, preset)
+    return figures.report(out, preset, jobs, kept)
 
 
 def phase_diagram(

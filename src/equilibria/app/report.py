@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from equilibria import check, files
-from equilibria.papers.claims import Claim
+from equilibria.app.page_style import CSS
+from equilibria.papers import INDEX, PAPERS, code
+from equilibria.papers.claims import Claim, counted, tally
+from equilibria.papers.store import EARLIER
 
 _TITLE = "Equilibria: papers reproduced"
+_SMALL = "a small version, of another size than the paper's"
 
 
 class Entry(NamedTuple):
@@ -21,9 +25,11 @@ class Entry(NamedTuple):
     Attributes:
         id: "paper/figure".
         title: what it shows.
-        claims: what the paper says, beside what was measured.
+        claims: what the paper says and what we say, beside what was measured.
         figure: the picture, a PNG file.
-        made: what config.json says: preset, seconds, versions.
+        made: what config.json says: preset, seconds, versions, what differs from the paper.
+        caption: what is drawn.
+        stale: why the result is not of this code; nothing if it is.
     """
 
     id: str
@@ -31,23 +37,27 @@ class Entry(NamedTuple):
     claims: list[Claim]
     figure: bytes
     made: dict[str, Any]
+    caption: str = ""
+    stale: str = ""
 
     @property
-    def held(self) -> int:
-        """The number of claims that hold."""
-        return sum(claim.held for claim in self.claims)
+    def preset(self) -> str:
+        """Which configuration it has."""
+        return self.made["preset"]
 
     @property
     def anchor(self) -> str:
         """Its name inside the page."""
-        return f"{self.id}/{self.made['preset']}".replace("/", "-")
+        return f"{self.id}/{self.preset}".replace("/", "-")
 
 
-def write(folder: str | Path) -> Path:
+def write(folder: str | Path, *, waiting: Sequence[str] = (), lacking: Mapping[str, str] | None = None) -> Path:
     """Write one page, report.html, about every result in a folder. It needs no other file, no script and no network.
 
     Args:
         folder: the results may be at any depth below it.
+        waiting: ids of figures that are still being made; while there are some, the page loads itself again.
+        lacking: figures that are left out, and why.
 
     Returns:
         The path of the page.
@@ -57,10 +67,24 @@ def write(folder: str | Path) -> Path:
     """
     folder = Path(folder)
     check_place(folder)
-    entries = [_read(path.parent) for path in sorted(folder.rglob("claims.json"))]
     path = folder / "report.html"
-    files.write_atomic(path, render(entries).encode())
+    files.write_atomic(path, render(entries(folder), waiting, lacking or {}).encode())
     return path
+
+
+def entries(folder: str | Path) -> list[Entry]:
+    """Every result in a folder.
+
+    Args:
+        folder: the results may be at any depth below it.
+
+    Returns:
+        The results, by their paths.
+
+    Raises:
+        ValueError: if one is not complete.
+    """
+    return [_read(path.parent) for path in sorted(Path(folder).rglob("claims.json"))]
 
 
 def check_place(folder: str | Path) -> None:
@@ -77,11 +101,13 @@ def check_place(folder: str | Path) -> None:
         check.refuse("--out", f"{folder}, whose report.html is another page", "another folder")
 
 
-def render(entries: Sequence[Entry]) -> str:
+def render(entries: Sequence[Entry], waiting: Sequence[str] = (), lacking: Mapping[str, str] | None = None) -> str:
     """The page as HTML.
 
     Args:
         entries: the figures, in their order.
+        waiting: ids of figures that are still being made.
+        lacking: figures that are left out, and why.
 
     Returns:
         The whole page.
@@ -91,28 +117,28 @@ def render(entries: Sequence[Entry]) -> str:
     >>> "Order &amp; disorder" in render([entry])
     True
     """
-    claims = [claim for entry in entries for claim in entry.claims]
-    held = sum(claim.held for claim in claims)
-    lead = f"{held} of {_count(len(claims), 'claim')} held, in {_count(len(entries), 'figure')}."
-    body = _summary(entries) + "".join(map(_section, entries)) if entries else "<p>Nothing has been reproduced yet.</p>"
+    papers = list(dict.fromkeys(entry.id.partition("/")[0] for entry in entries))
+    papers.sort(key=lambda paper: [*PAPERS, paper].index(paper))
+    groups = {paper: [entry for entry in entries if entry.id.partition("/")[0] == paper] for paper in papers}
+    body = "".join(_group(paper, group) for paper, group in groups.items())
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
+<meta name="color-scheme" content="light dark">{'<meta http-equiv="refresh" content="5">' * bool(waiting)}
 <title>{_TITLE}</title>
-<style>{_CSS}</style>
+<style>{CSS}</style>
 </head>
 <body>
 <main>
 <header>
 <h1>Papers reproduced</h1>
-<p class="lead">{lead}</p>
-<p>What each paper says, what <code>equilibria</code> measured, and whether the two agree.</p>
+{_lead(entries, waiting)}
+<p>What each paper says, what <code>equilibria</code> measured, and whether the two agree; what we say, apart from that.
+A figure becomes as large as the window when it is clicked.</p>
 </header>
-{body}
-</main>
+{_summary(groups)}{_left_out(lacking or {})}{body}</main>
 </body>
 </html>
 """
@@ -123,66 +149,133 @@ def _read(folder: Path) -> Entry:
         verdict = json.loads((folder / "claims.json").read_text())
         made = json.loads((folder / "config.json").read_text())
         claims = [Claim.from_json(claim) for claim in verdict["claims"]]
-        return Entry(verdict["id"], verdict["title"], claims, (folder / "figure.png").read_bytes(), made)
+        picture, caption = (folder / "figure.png").read_bytes(), verdict.get("caption", "")
+        return Entry(verdict["id"], verdict["title"], claims, picture, made, caption, _stale(verdict["id"], made))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{folder}: not a complete result ({error!r}); reproduce it again") from error
 
 
-def _summary(entries: Sequence[Entry]) -> str:
+def _stale(id: str, made: dict[str, Any]) -> str:
+    """Why a result is not of this code."""
+    if "code" not in made:
+        return f"made by earlier code, as its preset {made['preset']}, before results knew the code that made them"
+    return "" if made["code"] == code.digest(id) else f"made by earlier code ({made['code']})"
+
+
+def _lead(entries: Sequence[Entry], waiting: Sequence[str]) -> str:
+    said = [counted(claim for entry in entries for claim in entry.claims), f"In {_count(len(entries), 'figure')}."]
+    if waiting:
+        said.append(f"{_count(len(waiting), 'figure')} still to come; the page grows by itself.")
+    if small := sum(entry.preset == "quick" for entry in entries):
+        said.append(f"{small} marked quick: each {_SMALL}.")
+    if stale := sum(bool(entry.stale) for entry in entries):
+        said.append(f"{stale} stale: made by earlier code than this.")
+    first = " ".join(said) if entries or waiting else "Nothing has been reproduced yet."
+    return f'<p class="lead">{escape(first, quote=False)}</p>'
+
+
+def _summary(groups: Mapping[str, Sequence[Entry]]) -> str:
     rows = "".join(
         f'<tr><td><a href="#{escape(entry.anchor)}">{escape(entry.title)}</a><br><code>{escape(entry.id)}</code></td>'
-        f"<td>{escape(entry.made['preset'])}</td><td>{_duration(entry.made['seconds'])}</td>"
-        f"<td>{_badge(entry.held == len(entry.claims), f'{entry.held} of {len(entry.claims)}')}</td></tr>\n"
-        for entry in entries
+        f"<td>{_marks(entry)}</td><td>{duration(entry.made['seconds'])}</td>"
+        f"<td>{_verdicts([claim for claim in entry.claims if not claim.ours])}</td>"
+        f"<td>{_verdicts([claim for claim in entry.claims if claim.ours])}</td></tr>\n"
+        for group in groups.values()
+        for entry in group
     )
-    head = "<tr><th>Figure</th><th>Preset</th><th>Time</th><th>Claims held</th></tr>"
-    return f'<div class="wide"><table class="summary"><thead>{head}</thead><tbody>\n{rows}</tbody></table></div>\n'
+    head = "<tr><th>Figure</th><th>Preset</th><th>Time</th><th>The paper's claims</th><th>Ours</th></tr>"
+    table = f'<table class="summary"><thead>{head}</thead><tbody>\n{rows}</tbody></table>'
+    return f'<div class="wide">{table}</div>\n' if groups else ""
+
+
+def _left_out(lacking: Mapping[str, str]) -> str:
+    """What the page does not show, and why."""
+    items = "".join(
+        f"<li><code>{escape(id)}</code> {escape(INDEX.get(id, ''))}: {escape(why)}</li>\n"
+        for id, why in lacking.items()
+    )
+    return f"<h2>Left out</h2>\n<ul>\n{items}</ul>\n" if lacking else ""
+
+
+def _group(paper: str, group: Sequence[Entry]) -> str:
+    lead = counted(claim for entry in group for claim in entry.claims)
+    title = f"<h2>{escape(PAPERS.get(paper, paper))}</h2>\n<p>{escape(lead, quote=False)}</p>\n"
+    return title + "".join(map(_section, group))
 
 
 def _section(entry: Entry) -> str:
     made = entry.made
     picture = base64.b64encode(entry.figure).decode()
-    command = f"equilibria reproduce {entry.id} --preset {made['preset']}"
-    notes = [f"{made['preset']} preset", _duration(made["seconds"])]
-    notes += [f"{name} {made[key]}" for name, key in _NOTES.items() if key in made]
+    command = f"equilibria reproduce {entry.id} --preset {EARLIER.get(entry.preset, entry.preset)}"
+    notes = [duration(made["seconds"])]
+    notes += [f"{name} {made[key]}" for name, key in _NOTES.items() if made.get(key, "") != ""]
+    image = f'<img src="data:image/png;base64,{picture}" alt="{escape(entry.title)}">'
+    kinds = {"The paper says": False, "We say": True}
+    tables = [_claims(head, [claim for claim in entry.claims if claim.ours == ours]) for head, ours in kinds.items()]
+    stale = f'<p class="bad">Stale: {escape(entry.stale)}.</p>\n' * bool(entry.stale)
     return f"""<section id="{escape(entry.anchor)}">
-<h2>{escape(entry.title)}</h2>
-<p class="notes">{" · ".join(escape(str(note)) for note in notes)}</p>
-<figure><img src="data:image/png;base64,{picture}" alt="{escape(entry.title)}"></figure>
-{_claims(entry.claims)}
-<pre><code>{escape(command)}</code></pre>
+<h3>{escape(entry.title)}</h3>
+<p class="notes">{_marks(entry)} {" · ".join(escape(str(note)) for note in notes)}</p>
+{stale}<figure><label><input type="checkbox" aria-label="enlarge">{image}</label>
+<figcaption>{escape(" ".join(entry.caption.split()))}{f" Quick: {_SMALL}." * (entry.preset == "quick")}</figcaption></figure>
+{"".join(tables)}{_differs(made.get("differs", ()))}<pre><code>{escape(command)}</code></pre>
 </section>
 """
 
 
-def _claims(claims: Sequence[Claim]) -> str:
+def _claims(head: str, claims: Sequence[Claim]) -> str:
     rows = "".join(
-        f"<tr><td>{escape(claim.says)}<br><small>{escape(claim.source)}</small></td>"
-        f'<td data-label="Expected">{escape(claim.expectation)}{_small(claim.reason)}</td>'
-        f'<td data-label="Measured">{claim.measured:.4g}</td>'
-        f'<td data-label="Verdict">{_badge(claim.held, "held" if claim.held else "not held")}</td></tr>\n'
+        f"<tr><td>{escape(claim.says)}{_under('q', claim.quote)}<br><small>{escape(claim.source)}</small></td>"
+        f'<td data-label="Expected">{escape(claim.expectation)}{_under("small", claim.reason)}</td>'
+        f'<td data-label="Measured">{escape(claim.finding)}</td>'
+        f'<td data-label="Verdict">{_verdict(claim)}</td></tr>\n'
         for claim in claims
     )
-    head = "<tr><th>The paper says</th><th>Expected</th><th>Measured</th><th>Verdict</th></tr>"
-    return f'<table class="claims"><thead>{head}</thead><tbody>\n{rows}</tbody></table>'
+    top = f"<tr><th>{head}</th><th>Expected</th><th>Measured</th><th>Verdict</th></tr>"
+    return f'<table class="claims"><thead>{top}</thead><tbody>\n{rows}</tbody></table>\n' if claims else ""
 
 
-def _badge(good: bool, text: str) -> str:
-    return f'<span class="{"good" if good else "bad"}">{"✓" if good else "✗"} {escape(text)}</span>'
+def _differs(names: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(name)}</li>\n" for name in names)
+    return f"<h4>What differs from the paper</h4>\n<ul>\n{items}</ul>\n" if names else ""
 
 
-def _small(text: str) -> str:
-    return f"<br><small>{escape(text)}</small>" if text else ""
+def _marks(entry: Entry) -> str:
+    said = {"quick": "quick: a small version"}.get(entry.preset, entry.preset)
+    marks = f'<span class="mark">{escape(said)}</span>'
+    return marks + ' <span class="mark bad">stale</span>' * bool(entry.stale)
+
+
+def _verdict(claim: Claim) -> str:
+    kind, sign = {"held": ("good", "✓"), "not held": ("bad", "✗"), "not testable": ("open", "–")}[claim.verdict]
+    return f'<span class="{kind}">{sign} {claim.verdict}</span>'
+
+
+def _verdicts(claims: Sequence[Claim]) -> str:
+    counts = tally(claims)
+    if not claims:
+        return ""
+    return f'<span class="{"bad" if counts.failed else "good" if counts.held else "open"}">{counts}</span>'
+
+
+def _under(tag: str, text: str) -> str:
+    return f"<br><{tag}>{escape(text)}</{tag}>" if text else ""
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + "s" * (number != 1)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A time as people say it.
 
-    >>> _duration(2.34), _duration(75), _duration(7320)
+    Args:
+        seconds: of it.
+
+    Returns:
+        Two parts of it at most.
+
+    >>> duration(2.34), duration(75), duration(7320)
     ('2.3 s', '1 min 15 s', '2 h 2 min')
     """
     if seconds < 60:
@@ -192,50 +285,3 @@ def _duration(seconds: float) -> str:
 
 
 _NOTES = {"seed": "seed", "equilibria": "equilibria_version", "jax": "jax_version", "made": "created", "on": "device"}
-
-_CSS = """
-:root { --text: #1c1e21; --soft: #5f6670; --line: #dfe2e6; --page: #fff; --card: #f6f7f9; --link: #0b5cad;
-  --good: #0a6b4b; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e4e6ea; --soft: #9aa1ab; --line: #343941; --page: #15171a; --card: #1e2126; --link: #7db7f0;
-    --good: #5fcfa3; --bad: #ff8a80; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--text);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-main { max-width: 52rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
-h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .5rem; letter-spacing: -.01em; }
-h2 { font-size: 1.3rem; line-height: 1.3; margin: 0; }
-.lead { font-size: 1.15rem; margin: 0; }
-header p:last-child, .notes, small, th { color: var(--soft); }
-header p:last-child { margin: .25rem 0 2rem; }
-.notes { font-size: .85rem; margin: .25rem 0 1rem; }
-a { color: var(--link); }
-section { margin-top: 2rem; padding-top: 2rem; border-top: 1px solid var(--line); }
-figure { margin: 0 0 1.25rem; padding: 1rem; background: #fff; border: 1px solid var(--line); border-radius: 8px; }
-img { display: block; max-width: 100%; height: auto; max-height: 27rem; margin: 0 auto; }
-table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th { text-align: left; font-size: .8rem; font-weight: 600; }
-th, td { padding: .55rem .9rem .55rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th:last-child, td:last-child { padding-right: 0; white-space: nowrap; }
-tbody tr:last-child td { border-bottom: 0; }
-.summary td:not(:first-child) { white-space: nowrap; }
-small, code { font-size: .85rem; }
-code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
-pre { margin: 1.25rem 0 0; padding: .75rem 1rem; background: var(--card); border-radius: 8px; white-space: pre-wrap; }
-.wide { overflow-x: auto; }
-.good { color: var(--good); font-weight: 600; }
-.bad { color: var(--bad); font-weight: 600; }
-@media (max-width: 36rem) {
-  main { padding-top: 1.5rem; }
-  figure { padding: .5rem; }
-  .claims thead { display: none; }
-  .claims tr { display: block; padding: .6rem 0; }
-  .claims tr + tr { border-top: 1px solid var(--line); }
-  .claims td { display: block; padding: .1rem 0; border: 0; }
-  .claims td[data-label]::before { content: attr(data-label) " "; color: var(--soft); font-size: .8rem; } }
-@media print {
-  :root { --text: #000; --soft: #444; --line: #bbb; --page: #fff; --card: #f4f4f4; --link: #000;
-    --good: #000; --bad: #000; }
-  main { max-width: none; padding: 0; }
-  section { break-inside: avoid; } }
-"""

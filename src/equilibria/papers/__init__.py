@@ -2,7 +2,8 @@
 
 The index is a plain table so that the command line can list it without importing JAX; the module of a figure is imported
 when it is asked for. "paper/figure" is papers/paper/figure.py, which has a frozen dataclass `Config`, its `PRESETS` "quick"
-and "full", and the functions `run`, `plot` and `claims`; `Experiment` says what each of them does.
+and "paper", the functions `run`, `plot` and `claims`, and in `DIFFERS` what is not as in the paper; `Experiment` says what
+each of them does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ from equilibria import check
 if TYPE_CHECKING:
     from equilibria.papers.frame import Experiment
 
+PAPERS: dict[str, str] = {
+    "huang2019": "Huang 2019: How data, synapses and neurons interact with each other",
+    "decelle2017": "Decelle, Fissore and Furtlehner 2017: Spectral dynamics of learning in restricted Boltzmann machines",
+    "agliari2024": "Agliari 2024: Machine learning, from mammal's brain to statistical mechanics",
+    "scellier2017": "Scellier and Bengio 2017: Towards a biologically plausible backprop",
+}
 INDEX: dict[str, str] = {
     "decelle2017/fig1": "Singular values and exact likelihood of the linear machine against time",
     "decelle2017/phases": "Phase diagram of the ensemble with the AT line, sampled machines, and stable states by law",
@@ -87,4 +94,5 @@ def find(id: str) -> Experiment[Any]:
     from equilibria.papers.frame import Experiment
 
     module = importlib.import_module(f"{__name__}.{check_id(id).replace('/', '.')}")
-    return Experiment(id, INDEX[id], module.PRESETS, module.run, module.plot, module.claims)
+    differs = getattr(module, "DIFFERS", {})
+    return Experiment(id, INDEX[id], module.PRESETS, module.run, module.plot, module.claims, differs)

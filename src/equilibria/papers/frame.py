@@ -8,12 +8,9 @@ import datetime
 import hashlib
 import inspect
 import json
-import os
-import shutil
 import time
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -23,12 +20,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from equilibria import __version__, check, files, plots
-from equilibria.papers import find
-from equilibria.papers.claims import Claim
+from equilibria.papers import code, find, store
+from equilibria.papers.claims import Claim, Tally, tally
 from equilibria.progress import Progress, progress
 
 Config = TypeVar("Config")
-_FILES = ("result.nc", "config.json", "figure.png", "figure.pdf", "claims.json")
 
 
 @dataclass(frozen=True)
@@ -38,12 +34,13 @@ class Experiment(Generic[Config]):
     Args:
         id: "paper/figure".
         title: what the figure shows, in one line.
-        presets: configurations by name, "quick" and "full". `Config` is a frozen dataclass of plain values, usually with a
-            `seed`.
+        presets: configurations by name: "quick" is a small version, "paper" the paper's algorithm, size and schedule.
+            `Config` is a frozen dataclass of plain values, usually with a `seed`.
         run: takes a configuration, and by name what it asks for of `progress` (a progress bar) and `checkpoint` (a folder,
             gone once the result is there, in which a run that takes hours keeps its state to go on from).
-        plot: the figure of a result.
-        claims: what the paper says, beside what a result says.
+        plot: the figure of a result; its docstring is the caption.
+        claims: what the paper says and what we say, beside what a result says.
+        differs: for each preset what is not as in the paper, in a few words each.
 
     >>> import xarray as xr
     >>> square = Experiment("a/b", "A square", {"quick": 3.0}, lambda side: xr.Dataset({"area": side**2}), None, None)
@@ -57,6 +54,7 @@ class Experiment(Generic[Config]):
     run: Callable[..., xr.Dataset]
     plot: Callable[[xr.Dataset], Figure]
     claims: Callable[[xr.Dataset], list[Claim]]
+    differs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def computed(
         self, config: Config, *, progress: Progress = progress, checkpoint: str | Path | None = None
@@ -82,9 +80,10 @@ class Reproduction(NamedTuple):
     Attributes:
         folder: where it is.
         dataset: the result.
-        claims: what the paper says beside it.
+        claims: what the paper says beside it, and what we say.
         cached: whether the result had been there before.
         stored: whether everything could be written; a warning says why not.
+        stale: whether it was made by other code than this.
 
     >>> Reproduction(Path("out"), xr.Dataset(), [], cached=False).held
     True
@@ -95,19 +94,25 @@ class Reproduction(NamedTuple):
     claims: list[Claim]
     cached: bool
     stored: bool = True
+    stale: bool = False
+
+    @property
+    def tally(self) -> Tally:
+        """How many claims held, did not hold, and could not be tested."""
+        return tally(self.claims)
 
     @property
     def held(self) -> bool:
-        """Whether every claim holds."""
-        return all(claim.held for claim in self.claims)
+        """Whether every claim that could be tested holds, the paper's and ours."""
+        return self.tally.failed == 0
 
 
 def folder_of(id: str, preset: str, root: str | Path = "results") -> Path:
-    """Where the results of an experiment are kept; quick results never overwrite full ones.
+    """Where the results of an experiment are kept; quick results never overwrite the others.
 
     Args:
         id: "paper/figure".
-        preset: "quick" or "full".
+        preset: "quick" or "paper".
         root: the folder of all results.
 
     Returns:
@@ -130,8 +135,9 @@ def reproduce(
     """Make a figure of a paper, and write result.nc, figure.png, figure.pdf, config.json and claims.json.
 
     The run is skipped when the folder holds the result of the same experiment with the same configuration and version of
-    the package; a long run that was stopped goes on from where it was. The figure and the claims are always made anew. A
-    result that cannot be stored in the end is still returned.
+    the package; whether the code has changed since is said in `stale`. A long run that was stopped goes on from where it
+    was, as long as the code is the same. The figure and the claims are always made anew. A result that cannot be stored in
+    the end is still returned.
 
     Args:
         experiment: "paper/figure", or an experiment of one's own.
@@ -151,86 +157,55 @@ def reproduce(
 
     >>> reproduce("agliari2024/retrieval", "huge")
     Traceback (most recent call last):
-    ValueError: preset: got 'huge'; allowed: 'quick', 'full'
+    ValueError: preset: got 'huge'; allowed: 'quick', 'paper'
     """
     if isinstance(experiment, str):
         experiment = find(experiment)
     config = experiment.presets[check.choice("preset", preset, experiment.presets)]
     folder = folder_of(experiment.id, preset) if out is None else Path(out)
     identity = _identity(experiment.id, config)
-    _refuse_what_is_not_ours(folder, experiment.id, preset, force)
-    dataset = None if force else _cached(folder / "result.nc", identity["fingerprint"])
+    made_by = code.digest(experiment.id)
+    store.refuse_what_is_not_ours(folder, experiment.id, preset, force)
+    dataset = None if force else store.cached(folder / "result.nc", identity["fingerprint"])
     cached = dataset is not None
     stored = True
     if dataset is None:
         files.check_writable(folder)
         files.sweep(folder)
-        checkpoint = _checkpoint(folder, identity)
+        checkpoint = folder / _state_of(identity | {"code": made_by})
         if force:
-            _remove(checkpoint)
-        dataset = _run(experiment, config, progress, identity, checkpoint).assign_attrs(preset=preset)
-        stored = _kept(partial(files.save_dataset, folder / "result.nc", dataset))
+            store.remove(checkpoint)
+        told = {"code": made_by, "differs": json.dumps(list(experiment.differs.get(preset, ())), ensure_ascii=False)}
+        dataset = _run(experiment, config, progress, identity, checkpoint).assign_attrs(told, preset=preset)
+        stored = store.kept(partial(files.save_dataset, folder / "result.nc", dataset))
         if stored:
             with contextlib.suppress(OSError):  # what is left of it does no harm
-                _remove(checkpoint)
+                store.remove(checkpoint)
     claims = experiment.claims(dataset)
-    stored = stored and _kept(partial(_write_rest, folder, experiment, preset, config, dataset, claims))
-    return Reproduction(folder, dataset, claims, cached, stored)
+    stored = stored and store.kept(partial(_write_rest, folder, experiment, preset, config, dataset, claims))
+    return Reproduction(folder, dataset, claims, cached, stored, dataset.attrs.get("code") != made_by)
 
 
-def _checkpoint(folder: Path, identity: dict[str, str]) -> Path:
-    """The folder for the state of a run, which carries its fingerprint: nobody else makes or means one of that name."""
-    return folder / f"checkpoint-{identity['fingerprint'][:12]}"
-
-
-def _remove(checkpoint: Path) -> None:
-    if checkpoint.is_symlink():
-        checkpoint.unlink()  # what it leads to was made by somebody else
-    elif checkpoint.is_dir():
-        shutil.rmtree(checkpoint)
-
-
-def _kept(write: Callable[[], None]) -> bool:
-    """Whether something could be written; what was computed is not lost for want of a disk."""
-    try:
-        write()
-    except files.StorageError as error:
-        warnings.warn(f"{error} The result is shown, but not kept.", stacklevel=3)
-        return False
-    return True
+def _state_of(identity: dict[str, str]) -> str:
+    """The name of the folder for the state of a run. It carries a fingerprint: nobody else makes or means one of that name,
+    and what other code began is not gone on with."""
+    return f"checkpoint-{_fingerprint(identity)[:12]}"
 
 
 def _write_rest(
     folder: Path, experiment: Experiment[Any], preset: str, config: Any, dataset: xr.Dataset, claims: list[Claim]
 ) -> None:
-    verdict = {"id": experiment.id, "title": experiment.title, "held": all(claim.held for claim in claims)}
+    counts = tally(claims)
+    verdict = {
+        "id": experiment.id,
+        "title": experiment.title,
+        "caption": inspect.getdoc(experiment.plot) or "",
+        "held": counts.failed == 0,
+        "tally": counts._asdict(),
+    }
     _write_json(folder / "config.json", _provenance(dataset) | {"preset": preset, "config": _plain(config)})
     _write_figures(folder, experiment, dataset)
     _write_json(folder / "claims.json", verdict | {"claims": [claim.to_json() for claim in claims]})
-
-
-def _refuse_what_is_not_ours(folder: Path, id: str, preset: str, force: bool) -> None:
-    """Refuse a folder in which something would be replaced that is not an earlier result of the same figure."""
-    there = [name for name in _FILES if os.path.lexists(folder / name)]
-    if not there:
-        return
-    found = _owner(folder)
-    if found is None:
-        check.refuse("out", f"{folder}, whose {', '.join(there)} `reproduce` did not write", "another folder")
-    if not force and found != (id, preset):
-        allowed = "another folder, or force to replace it"
-        check.refuse("out", f"{folder}, which holds the {found[1]} result of {found[0]}", allowed)
-
-
-def _owner(folder: Path) -> tuple[str, str] | None:
-    """The experiment and the preset that a folder's files are of, if `reproduce` wrote them."""
-    with contextlib.suppress(files.CheckpointError, KeyError):  # damaged, or not there: the configuration says it too
-        attributes = files.load_dataset(folder / "result.nc").attrs
-        return (attributes["experiment"], attributes["preset"]) if "fingerprint" in attributes else None
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        told = json.loads((folder / "config.json").read_bytes())
-        return (told["experiment"], told["preset"]) if "fingerprint" in told else None
-    return None
 
 
 def _run(
@@ -256,8 +231,11 @@ def _identity(id: str, config: Any) -> dict[str, str]:
         "config": json.dumps(_plain(config), sort_keys=True),
         "equilibria_version": __version__,
     }
-    text = json.dumps(identity, sort_keys=True)
-    return identity | {"fingerprint": hashlib.sha256(text.encode()).hexdigest()}
+    return identity | {"fingerprint": _fingerprint(identity)}
+
+
+def _fingerprint(identity: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(config: Any) -> dict[str, Any]:
@@ -269,20 +247,9 @@ def _plain(config: Any) -> dict[str, Any]:
         check.refuse("config", repr(config), f"a dataclass of finite numbers, text, lists and dicts ({error})")
 
 
-def _cached(path: Path, fingerprint: str) -> xr.Dataset | None:
-    """The result on disk, if it is readable and the one wanted."""
-    if not path.exists():
-        return None
-    try:
-        dataset = files.load_dataset(path)
-    except files.CheckpointError as error:
-        warnings.warn(f"{error}; it is made again", stacklevel=3)
-        return None
-    return dataset if dataset.attrs.get("fingerprint") == fingerprint else None
-
-
 def _provenance(dataset: xr.Dataset) -> dict[str, Any]:
-    return {name: value.item() if hasattr(value, "item") else value for name, value in dataset.attrs.items()}
+    told = {name: value.item() if hasattr(value, "item") else value for name, value in dataset.attrs.items()}
+    return told | {"differs": json.loads(told.get("differs", "[]"))}
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

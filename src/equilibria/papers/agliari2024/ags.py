@@ -106,5 +106,5 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": replace(Config(), size=4000, chains=200, sweeps=100, temperatures=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
+    "paper": replace(Config(), size=4000, chains=200, sweeps=100, temperatures=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
 }

@@ -150,7 +150,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": replace(
+    "paper": replace(
         Config(),
         datasets=("mnist", "fashion_mnist"),
         examples=6000,

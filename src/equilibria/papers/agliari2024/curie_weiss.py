@@ -136,4 +136,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-PRESETS = {"quick": Config(), "full": Config(sizes=(100, 400, 1600), chains=100, sweeps=4000)}
+PRESETS = {"quick": Config(), "paper": Config(sizes=(100, 400, 1600), chains=100, sweeps=4000)}

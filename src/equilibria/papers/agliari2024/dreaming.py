@@ -126,5 +126,5 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": replace(Config(), size=2000, sleeps=(0.0, 0.1, 1.0, 10.0), chains=200, sweeps=100),
+    "paper": replace(Config(), size=2000, sleeps=(0.0, 0.1, 1.0, 10.0), chains=200, sweeps=100),
 }

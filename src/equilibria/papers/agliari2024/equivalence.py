@@ -127,4 +127,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(), "full": replace(Config(), small=16, size=4000, count=80, sweeps=600)}
+PRESETS = {"quick": Config(), "paper": replace(Config(), small=16, size=4000, count=80, sweeps=600)}

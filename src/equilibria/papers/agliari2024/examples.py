@@ -153,5 +153,5 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": replace(Config(), size=2000, count=40, examples=(5, 7, 10, 14, 20, 28, 40, 56, 80), sweeps=60, repeats=3),
+    "paper": replace(Config(), size=2000, count=40, examples=(5, 7, 10, 14, 20, 28, 40, 56, 80), sweeps=60, repeats=3),
 }

@@ -179,5 +179,5 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": replace(Config(), dataset="mnist", batch_size=100, learning_rate=0.001, seeds=3),
+    "paper": replace(Config(), dataset="mnist", batch_size=100, learning_rate=0.001, seeds=3),
 }

@@ -149,4 +149,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(), "full": Config(repeats=20)}
+PRESETS = {"quick": Config(), "paper": Config(repeats=20)}

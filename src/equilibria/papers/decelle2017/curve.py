@@ -239,7 +239,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
         "quick": Config(),
-        "full": Config(
+        "paper": Config(
             visible=400, hidden=200, samples=2000, rate=2e-4, duration=0.2, chains=2000, sweeps=4, records=40,
             images="mnist", image_hidden=100, image_samples=2000, image_rate=2e-4, image_duration=0.3, modes=6,
         ),

@@ -170,4 +170,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(), "full": Config(visible=100, hidden=60, samples=4000)}
+PRESETS = {"quick": Config(), "paper": Config(visible=100, hidden=60, samples=4000)}

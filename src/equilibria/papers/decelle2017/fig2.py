@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.decelle2017.training import FULL, QUICK, SCALE, Config, learn, per_epoch, spins
+from equilibria.papers.decelle2017.training import PAPER, QUICK, SCALE, Config, learn, per_epoch, spins
 from equilibria.theory import marchenko_pastur, marchenko_pastur_edges
 
 
@@ -94,4 +94,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-PRESETS = {"quick": QUICK, "full": FULL}
+PRESETS = {"quick": QUICK, "paper": PAPER}

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.decelle2017.training import FULL, QUICK, SCALE, Config, learn, per_epoch, spins
+from equilibria.papers.decelle2017.training import PAPER, QUICK, SCALE, Config, learn, per_epoch, spins
 
 FEW = 3  # leading modes that are told apart one by one
 SOON = 60  # updates within which the strongest mode passes the threshold
@@ -116,4 +116,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-PRESETS = {"quick": QUICK, "full": FULL}
+PRESETS = {"quick": QUICK, "paper": PAPER}

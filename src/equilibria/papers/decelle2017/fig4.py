@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
-from equilibria.papers.decelle2017.training import FULL, QUICK, Config, learn, spins
+from equilibria.papers.decelle2017.training import PAPER, QUICK, Config, learn, spins
 
 
 def run(config: Config) -> xr.Dataset:
@@ -92,4 +92,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-PRESETS = {"quick": QUICK, "full": FULL}
+PRESETS = {"quick": QUICK, "paper": PAPER}

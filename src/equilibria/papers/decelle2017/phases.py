@@ -233,7 +233,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": Config(
+    "paper": Config(
         points=60, visible=4000, chains=16, sweeps=400, scales=tuple(1.5 + 0.5 * step for step in range(10)), seed=1
     ),
 }

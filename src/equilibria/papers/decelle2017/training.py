@@ -39,7 +39,7 @@ class Config:
 
 
 QUICK = Config()
-FULL = Config(images=60_000, epochs=10, seed=1)
+PAPER = Config(images=60_000, epochs=10, seed=1)
 
 
 def spins(config: Config) -> np.ndarray:

@@ -167,5 +167,5 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": Config(instances=50, densities=tuple(np.round(np.arange(0.2, 6.01, 0.2), 2).tolist())),
+    "paper": Config(instances=50, densities=tuple(np.round(np.arange(0.2, 6.01, 0.2), 2).tolist())),
 }

@@ -72,4 +72,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]
 
 
-PRESETS = {"quick": Config(), "full": Config(steps=1000, fields=1000)}
+PRESETS = {"quick": Config(), "paper": Config(steps=1000, fields=1000)}

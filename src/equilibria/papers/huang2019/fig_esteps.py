@@ -161,4 +161,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-PRESETS = {"quick": Config(), "full": Config(instances=50, steps=400)}
+PRESETS = {"quick": Config(), "paper": Config(instances=50, steps=400)}

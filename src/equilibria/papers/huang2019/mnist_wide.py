@@ -165,7 +165,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": Config(
+    "paper": Config(
         hidden_size=300, examples=60_000, tests=10_000, steps=10_000, fields=250, epochs=50, annealing=14_500
     ),
 }

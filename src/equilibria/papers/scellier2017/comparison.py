@@ -149,4 +149,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(), "full": Config(hidden=256, epochs=60)}
+PRESETS = {"quick": Config(), "paper": Config(hidden=256, epochs=60)}

@@ -106,4 +106,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(), "full": Config(neurons=100, steps=tuple(0.5 / 2**power for power in range(8)))}
+PRESETS = {"quick": Config(), "paper": Config(neurons=100, steps=tuple(0.5 / 2**power for power in range(8)))}

@@ -159,5 +159,5 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "full": Config(temperatures=(0.25, 0.5, 1.0, 2.0, 4.0), chains=2000, steps=20_000, nudge=0.03),
+    "paper": Config(temperatures=(0.25, 0.5, 1.0, 2.0, 4.0), chains=2000, steps=20_000, nudge=0.03),
 }

@@ -127,4 +127,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(), "full": Config(networks=20, neurons=20)}
+PRESETS = {"quick": Config(), "paper": Config(networks=20, neurons=20)}

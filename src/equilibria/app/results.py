@@ -1,0 +1,97 @@
+"""The table of the results that are kept with the source: which claims held, and which results are of earlier code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from equilibria import files
+from equilibria.app.report import Entry, duration, entries
+from equilibria.papers import PAPERS
+from equilibria.papers.claims import counted, tally
+
+
+def write(folder: str | Path) -> Path:
+    """Write README.md about every result in a folder.
+
+    Args:
+        folder: holds PAPER/FIGURE/PRESET.
+
+    Returns:
+        The path of the table.
+    """
+    path = Path(folder) / "README.md"
+    files.write_atomic(path, table(entries(folder)).encode())
+    return path
+
+
+def table(entries: list[Entry]) -> str:
+    """The page as Markdown.
+
+    Args:
+        entries: the results.
+
+    Returns:
+        The whole page.
+
+    >>> "Nothing" in table([])
+    True
+    """
+    fresh = [entry for entry in entries if not entry.stale]
+    old = [entry for entry in entries if entry.stale]
+    parts = [
+        "# Results at the size of the papers\n\nEach folder was made by `equilibria reproduce PAPER/FIGURE --preset paper "
+        "--out docs/results/PAPER/FIGURE/paper`. It holds the data\n(`result.nc`), the configuration with what differs from "
+        "the paper, the claims with what was measured, and the figure. What is not listed\nhas not been run at this size "
+        "yet. `make results` writes this page; what the papers say and why it holds or not is told in\n"
+        "[papers.md](../papers.md).\n"
+    ]
+    if fresh:
+        parts.append(f"{counted(claim for entry in fresh for claim in entry.claims)}\n")
+        parts += [_rows(paper, fresh) for paper in PAPERS]
+    if old:
+        parts.append(
+            "## Stale: made by earlier code\n\nTheir numbers and claims are those of the code of their day, and have not "
+            "been run since. Those of the preset `full` did not tell the\npaper's claims from ours, and were run with one "
+            "seed; some of their claims had been loosened after a run.\n"
+        )
+        parts += [_rows(paper, old) for paper in PAPERS]
+    if not entries:
+        parts.append("Nothing has been kept yet.\n")
+    return "\n".join(part for part in parts if part)
+
+
+def _rows(paper: str, entries: list[Entry]) -> str:
+    here = [entry for entry in entries if entry.id.startswith(f"{paper}/")]
+    if not here:
+        return ""
+    rows = [
+        f"| [{entry.id}]({entry.id}/paper/figure.png) | {entry.title} | {verdicts(entry, ours=False)} | "
+        f"{verdicts(entry, ours=True)} | {duration(entry.made['seconds'])} | {_made(entry)} |\n"
+        for entry in here
+    ]
+    head = "| figure | | the paper's claims | ours | time | made |\n|---|---|---|---|---|---|\n"
+    return f"**{PAPERS[paper]}**\n\n{head}{''.join(rows)}"
+
+
+def verdicts(entry: Entry, *, ours: bool) -> str:
+    """How many claims of one kind held, did not, and could not be tested.
+
+    Args:
+        entry: a result.
+        ours: our claims, or the paper's.
+
+    Returns:
+        The counts in words; nothing where there are no such claims.
+    """
+    chosen = [claim for claim in entry.claims if claim.ours == ours]
+    return str(tally(chosen)) if chosen else ""
+
+
+def _made(entry: Entry) -> str:
+    day = str(entry.made.get("created", ""))[:10]
+    return f"{day}, stale: {entry.stale}" if entry.stale else f"{day}, code {entry.made['code']}"
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])

@@ -1,0 +1,152 @@
+"""Which code made a result: a digest of what a figure runs, so that one knows when its numbers are of earlier code."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_NOT_NUMBERS = {"check", "citations", "papers/claims", "plots", "progress"}  # what a result's numbers do not depend on
+_DRAWING = {"plot", "claims"}  # made anew from the numbers whenever they are looked at
+
+
+def digest(id: str) -> str:
+    """A digest of the code that the run of a figure depends on, in this package.
+
+    That is its module without `plot` and `claims`, and every module that one imports, and so on; comments, docstrings and
+    empty lines do not count.
+
+    Args:
+        id: "paper/figure".
+
+    Returns:
+        Sixteen hexadecimal digits; nothing for a figure that is not of this package.
+
+    >>> len(digest("agliari2024/retrieval")), digest("agliari2024/retrieval") == digest("agliari2024/ags")
+    (16, False)
+    """
+    figure = f"papers/{id}"
+    if not _path(figure).is_file():
+        return ""
+    total = hashlib.sha256()
+    for name in sorted(modules(id)):
+        total.update(f"{name}\n{_bare(_path(name), name == figure)}\n".encode())
+    return total.hexdigest()[:16]
+
+
+def modules(id: str) -> frozenset[str]:
+    """The modules that the run of a figure depends on.
+
+    Args:
+        id: "paper/figure".
+
+    Returns:
+        Their paths inside the package, without ".py".
+
+    >>> "equilibrators/sweep" in modules("agliari2024/retrieval"), "app/cli" in modules("agliari2024/retrieval")
+    (True, False)
+    """
+    found: set[str] = set()
+    waiting = [f"papers/{id}"]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _uses(name)
+    return frozenset(found)
+
+
+def _path(name: str) -> Path:
+    return ROOT / f"{name}.py"
+
+
+@cache
+def _uses(name: str) -> tuple[str, ...]:
+    """The modules that one imports, wherever the imports stand; of the public names those that it takes."""
+    tree = ast.parse(_path(name).read_text())
+    return tuple(sorted({found for found in _imported(tree) if found not in _NOT_NUMBERS}))
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    stubs = {}  # local names of packages whose names come from a stub file
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] == "equilibria":
+                    inside = alias.name.split(".")[1:]
+                    if _path("/".join(inside)).is_file():
+                        yield "/".join(inside)
+                    elif (ROOT.joinpath(*inside) / "__init__.pyi").is_file():
+                        stubs[alias.asname or alias.name] = inside
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "equilibria":
+            inside = (node.module or "").split(".")[1:]
+            if inside and _path("/".join(inside)).is_file():
+                yield "/".join(inside)
+                continue
+            for alias in node.names:
+                yield from _named(inside, alias.name)
+                stubs[alias.asname or alias.name] = [*inside, alias.name]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            parts = ast.unparse(node).split(".")
+            if parts[0] in stubs and len(parts) > 1:
+                yield from _named(stubs[parts[0]] + parts[1:-1], parts[-1])
+
+
+def _named(package: list[str], name: str) -> Iterator[str]:
+    """The module that a name of a package is from: its own file, or what the package's stub or `__init__` says."""
+    folder = ROOT.joinpath(*package)
+    if (folder / f"{name}.py").is_file():
+        yield "/".join([*package, name])
+        return
+    for suffix in ("pyi", "py"):
+        if (folder / f"__init__.{suffix}").is_file():
+            yield from _from_index(tuple(package), suffix, name)
+
+
+def _from_index(package: tuple[str, ...], suffix: str, name: str) -> Iterator[str]:
+    index = ROOT.joinpath(*package) / f"__init__.{suffix}"
+    for node in ast.parse(index.read_text()).body:
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and name in [alias.asname or alias.name for alias in node.names]
+        ):
+            inside = node.module.split(".")
+            target = [*package, *inside] if node.level else inside[1:]
+            if _path("/".join(target)).is_file():
+                yield "/".join(target)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name and suffix == "py":
+            yield "/".join([*package, "__init__"])
+
+
+@cache
+def _bare(path: Path, figure: bool) -> str:
+    """The text of a module without what does not change its numbers."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    dropped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                dropped |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    for node in tree.body if figure else []:
+        if isinstance(node, ast.FunctionDef) and node.name in _DRAWING:
+            dropped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    kept = (line.rstrip() for number, line in enumerate(lines, 1) if number not in dropped)
+    return "\n".join(line for line in kept if line)
