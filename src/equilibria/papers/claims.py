@@ -263,7 +263,7 @@ def tally(claims: Iterable[Claim]) -> Tally:
     >>> tally([not_testable("It is so", source="p. 1", reason="nobody knows")])
     Tally(held=0, failed=0, untested=1)
     """
-    verdicts = [claim.verdict for claim in claims]
+    verdicts: list[str] = [claim.verdict for claim in claims]
     return Tally(*map(verdicts.count, ("held", "not held", "not testable")))
 
 
