@@ -85,9 +85,22 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             expected=2 * (early > edge * (1 + scatter)).sum(),
             measured=(end > edge * (1 + scatter)).sum(),
         ),
-        at_most(
-            "and weak ones have moved towards zero (mean of the lowest tenth over that before learning)",
+        at_least(
+            "and values pile up below the bulk, near zero (fraction below the bulk's lower edge)",
             source="Fig. 2c",
+            expected=0.1,
+            measured=(end < low).mean(),
+        ),
+        at_least(
+            "and values have condensed towards zero (how many lie below the smallest one before learning)",
+            source="Fig. 2c",
+            expected=3,
+            measured=(end < start.min()).sum(),
+        ),
+        at_most(
+            "Weak values have moved towards zero (mean of the lowest tenth over that before learning)",
+            source="Fig. 2c",
+            ours=True,
             expected=1,
             measured=np.sort(end)[: modes // 10].mean() / np.sort(start)[: modes // 10].mean(),
         ),

@@ -118,7 +118,7 @@ def plot(dataset: xr.Dataset):
 
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
-    """Equilibrium propagation is the gradient; contrastive Hebbian learning is not and ends no lower; the others learn."""
+    """Equilibrium propagation is the gradient; contrastive Hebbian learning is not; all learn."""
     cosine = dataset["cosine"].min("epoch")
     errors = dataset["test_error"].isel(epoch=slice(-3, None)).mean("epoch")  # rates are constant: epochs fluctuate
     exact = float(errors.sel(rule="recurrent back-propagation"))
@@ -138,13 +138,14 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             measured=abs(float(errors.sel(rule=centered)) - exact), tolerance=3 * np.sqrt(2 * exact * (1 - exact) / 360),
             reason="3 standard errors of two fractions of 360 test digits",
         ),
+        at_most("Every rule learns the digits: largest test error", source="Section 4", expected=0.2, measured=errors.max()),
         at_least(
             "Contrastive Hebbian learning ends no lower: difference in test error", source="Section 4.1", expected=0.0,
-            measured=errors.sel(rule=hebbian) - errors.sel(rule=centered),
+            measured=errors.sel(rule=hebbian) - errors.sel(rule=centered), ours=True,
         ),
         at_most(
             "Every other rule learns the digits: largest test error", source="Section 4", expected=0.2,
-            measured=errors.drop_sel(rule=hebbian).max(),
+            measured=errors.drop_sel(rule=hebbian).max(), ours=True,
         ),
     ]  # fmt: skip
 
