@@ -1,6 +1,7 @@
 __version__: str
 from . import data as data
 from . import estimators as estimators
+from . import plots as plots
 from . import theory as theory
 from .citations import cite as cite
 from .energies.implicit import Implicit as Implicit

@@ -3,10 +3,12 @@
 import jax
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 import equilibria as eq
 from equilibria import files
+from equilibria.app import hopfield
 from equilibria.app.cli import main
 
 
@@ -35,12 +37,32 @@ def pictures(tmp_path):
 def test_the_phase_diagram_is_drawn_and_kept(tmp_path, capsys):
     arguments = ["phase-diagram", "hopfield", "--sleep", "0", "--sleep", "1", "--points", "8", "--out", "diagram"]
     assert main(arguments) == 0
-    assert (tmp_path / "diagram/phase-diagram.png").read_bytes().startswith(b"\x89PNG")
+    for ending, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
+        assert (tmp_path / f"diagram/phase-diagram.{ending}").read_bytes().startswith(start)
     diagram = files.load_dataset(tmp_path / "diagram/phase-diagram.nc")
     assert diagram.sleep.values.tolist() == [0.0, 1.0]
     assert diagram.sizes["load"] == diagram.sizes["temperature"] == 8
     np.testing.assert_allclose(diagram.spinodal.sel(temperature=0), eq.theory.hopfield_capacity(0.0, [0.0, 1.0]))
     assert "sleep 1: at T = 0 patterns are retrieved up to a load of 0.38660" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sleeps", [(0.0,), (0.0, 1.0)])
+def test_the_phase_diagram_is_whole(sleeps):
+    """The legend is inside the picture, and the line of replica symmetry breaking inside the retrieval phase."""
+    diagram = hopfield.diagram(np.linspace(0.05, 0.5, 6), np.linspace(0, 1.5, 6), sleeps)
+    figure = hopfield.drawn(diagram, list(diagram["phase"].attrs["names"]))
+    FigureCanvasAgg(figure).draw()
+    whole = figure.bbox
+    for box in (figure.legends[0].get_window_extent(), *(panel.get_tightbbox() for panel in figure.axes)):
+        assert whole.x0 <= box.x0 < box.x1 <= whole.x1
+        assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+    assert not figure.legends[0].get_window_extent().overlaps(figure.axes[0].get_window_extent())
+    for panel, sleep in zip(figure.axes, sleeps, strict=True):
+        lines = {line.get_label(): line.get_xydata() for line in panel.lines}
+        loads, heats = lines["replica symmetry breaks"].T
+        assert len(loads) > 5
+        assert (np.diff(loads) > 0).all()  # no way back, and no jump to the end of the branch
+        assert (loads < eq.theory.hopfield_lines(heats, sleep).spinodal).all()
 
 
 def test_a_damaged_picture_is_recalled(tmp_path, pictures, capsys):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from equilibria import files, load_network
-from equilibria.app import cli, rbm
+from equilibria.app import cli
 
 ROWS = np.repeat(np.eye(9), 6, axis=0)
 SMALL = ["--hidden", "4", "--batch-size", "18", "--learning-rate", "0.2"]
@@ -34,7 +34,7 @@ def test_train_resume_sample_evaluate(tmp_path, table, capsys):
     assert cli.main([*train, "--epochs", "4", "--final-rate", "1", "--resume"]) == 0
     assert json.loads((out / "run.json").read_text())["epochs"] == 4
     assert load_network(out).layers[1].size == 4
-    for picture in ("samples.png", "filters.png", "learning.png"):
+    for picture in ("samples.png", "filters.png", "features.png", "correlations.png", "learning.png"):
         assert (out / picture).stat().st_size > 1000
     assert cli.main(["sample", str(out), "--count", "5", "--sweeps", "20"]) == 0
     draws = np.load(out / "samples.npy")
@@ -45,13 +45,45 @@ def test_train_resume_sample_evaluate(tmp_path, table, capsys):
     assert json.loads((out / "evaluation.json").read_text())["value"] < -1
 
 
-def test_a_run_whose_rate_falls_keeps_its_length(tmp_path, table, capsys):
-    """With another number of epochs the rates before would have been others too."""
-    train = ["train", "rbm", "--data", table, "--out", str(tmp_path / "run"), *SMALL, "--resume"]
+def rates(out):
+    """The learning rate that each checkpoint of a run was left with: the schedule, and how many updates were made."""
+    return files.load(out).metadata["setup"]["optimiser"], files.load(out).step
+
+
+def test_a_run_that_gets_more_epochs_keeps_its_rate(tmp_path, table, capsys):
+    """The rate falls over the epochs the run began with, and stays where it has come to: it does not jump back up."""
+    out = tmp_path / "run"
+    train = ["train", "rbm", "--data", table, "--out", str(out), *SMALL, "--resume"]
     assert cli.main([*train, "--epochs", "2"]) == 0
-    assert cli.main([*train, "--epochs", "3"]) == 2
-    assert "--epochs: got 3; allowed: 2, over which the learning rate falls" in capsys.readouterr().err
-    assert cli.main([*train, "--epochs", "2"]) == 0
+    before = rates(out)
+    assert cli.main([*train, "--epochs", "4"]) == 0
+    assert rates(out) == (before[0], 12)  # the same schedule, which ends at step 6
+    assert json.loads((out / "run.json").read_text())["rate_epochs"] == 2
+
+
+def test_another_machine_is_no_run_to_go_on_with(tmp_path, table, capsys):
+    out = tmp_path / "run"
+    train = ["train", "rbm", "--data", table, "--out", str(out), *SMALL, "--epochs", "1"]
+    assert cli.main(train) == 0
+    for option, value, before in (("--hidden", "5", "4"), ("--seed", "7", "0"), ("--hidden-units", "spin", "binary")):
+        assert cli.main([*train, option, value, "--resume"]) == 2
+        error = capsys.readouterr().err
+        assert f"{option}: got {value}; allowed: {before}, with which the run in {out} began" in error
+
+
+def test_what_was_made_of_an_earlier_machine_is_renamed(tmp_path, table, capsys):
+    out = tmp_path / "run"
+    train = ["train", "rbm", "--data", table, "--out", str(out), *SMALL]
+    assert cli.main([*train, "--epochs", "1"]) == 0
+    assert cli.main(["evaluate", str(out), "--data", table]) == 0
+    assert cli.main(["sample", str(out), "--count", "5", "--sweeps", "5"]) == 0
+    assert json.loads((out / "evaluation.json").read_text())["step"] == 3
+    assert cli.main([*train, "--epochs", "1", "--resume"]) == 0  # nothing to do, nothing out of date
+    assert (out / "evaluation.json").exists()
+    assert cli.main([*train, "--epochs", "2", "--resume"]) == 0
+    left = {path.name for path in out.iterdir() if path.name.startswith(("evaluation", "samples"))}
+    assert {"evaluation.of-step-3.json", "samples.of-step-3.npy", "samples.of-step-3.csv"} <= left
+    assert not {"evaluation.json", "samples.npy"} & left
 
 
 def signalled(arguments, number, out, after):
@@ -83,9 +115,9 @@ def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(tmp_path, tabl
     for number in (signal.SIGUSR1, signal.SIGTERM):
         code, told, error = signalled(train(parts), number, parts, after)
         assert (code, error) == (75, "")
-        assert told == (
+        assert told.splitlines()[-1] == (
             f"{parts}: stopped, the system asked for it ({number.name}); "
-            "checkpoint and history.nc are there, --resume goes on\n"
+            "checkpoint and history.nc are there, --resume goes on"
         )
         after = files.latest(parts)
         assert not (parts / "samples.png").exists()
@@ -101,49 +133,21 @@ def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(tmp_path, tabl
     assert histories[0].sizes["step"] == 102  # steps 1 and 2, and the ends of 100 epochs
 
 
-def test_tables_of_every_kind(tmp_path):
-    import h5py
-
-    np.savez(tmp_path / "two.npz", rows=ROWS, other=np.ones(3))
-    np.savetxt(tmp_path / "plain.csv", ROWS, delimiter=",")
-    (tmp_path / "named.csv").write_text("a,b\n1,0\n0,1\n")
-    with h5py.File(tmp_path / "deep.h5", "w") as file:
-        file["rows"] = ROWS.reshape(54, 3, 3)
-    np.testing.assert_array_equal(rbm.read(tmp_path / "two.npz", "rows"), ROWS)
-    np.testing.assert_array_equal(rbm.read(tmp_path / "plain.csv"), ROWS)
-    np.testing.assert_array_equal(rbm.read(tmp_path / "named.csv"), np.eye(2))
-    np.testing.assert_array_equal(rbm.read(tmp_path / "deep.h5"), ROWS)
-
-
-@pytest.mark.parametrize("kind", [">f8", ">i4", ">f2"])
-def test_numbers_in_the_order_of_other_machines(tmp_path, kind):
-    np.save(tmp_path / "data.npy", ROWS.astype(kind))
-    values = rbm.read(tmp_path / "data.npy")
-    assert values.dtype.isnative
-    np.testing.assert_array_equal(values, ROWS)
-
-
-def test_numbers_beyond_64_bits_are_refused(tmp_path):
-    np.save(tmp_path / "data.npy", ROWS.astype(np.longdouble))
-    with pytest.raises(ValueError, match=r"with values of type float128; allowed: numbers of up to 64 bits"):
-        rbm.read(tmp_path / "data.npy")
-
-
 def test_bad_files_are_one_line(tmp_path, capsys):
     np.save(tmp_path / "words.npy", np.array(["a", "b"]))
     np.save(tmp_path / "flat.npy", np.ones(3))
     np.save(tmp_path / "nan.npy", np.full((2, 2), np.nan))
     np.save(tmp_path / "large.npy", np.full((4, 2), 7.0))
     np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
-    (tmp_path / "rows.txt").write_text("1 2")
+    (tmp_path / "rows.odt").write_text("1 2")
     for name, message in {
         "none.npy": "an existing",
-        "words.npy": "allowed: numbers",
+        "words.npy": "shape (2,)",
         "flat.npy": "a table",
-        "nan.npy": "finite",
-        "large.npy": "got 7 among",
-        "two.npz": "one of the arrays in the file: a, b",
-        "rows.txt": "'.npy'",
+        "nan.npy": "--data: got a missing cell in row 1, column '1' of",
+        "large.npy": "whole numbers from 7 to 7: counts, classes or an ID; allowed: --divide-by 255",
+        "two.npz": "allowed: --array NAME, one of a, b",
+        "rows.odt": "'.npy'",
     }.items():
         assert cli.main(["train", "rbm", "--data", str(tmp_path / name), "--out", str(tmp_path / "x"), *SMALL]) == 2
         error = capsys.readouterr().err

@@ -10,11 +10,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from equilibria.learn.names import LikelihoodRecipe
+from equilibria import __version__
+from equilibria.app.commands import evaluate, export, sample, train
+from equilibria.app.wording import in_options
 from equilibria.papers import INDEX, check_id
 
 Preset = Literal["quick", "paper"]
-Units = Literal["binary", "spin", "gaussian"]
 Cluster = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")]
 
 
@@ -129,126 +130,6 @@ def recall(
     return hopfield.recall(patterns, cue, sleep, temperature, sweeps, seed, out)
 
 
-def train(
-    kind: Annotated[Literal["rbm"], tyro.conf.Positional],
-    data: Annotated[Path, tyro.conf.arg(metavar="FILE")],
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
-    hidden: int = 100,
-    recipe: LikelihoodRecipe = "pcd",
-    steps: int = 1,
-    epochs: int = 10,
-    batch_size: int = 100,
-    chains: int | None = None,
-    learning_rate: float = 0.05,
-    final_rate: float = 0.1,
-    l1: float = 0.0,
-    l2: float = 0.0,
-    visible_units: Units = "binary",
-    hidden_units: Units = "binary",
-    array: str | None = None,
-    seed: int = 0,
-    resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
-    time_limit: Annotated[float | None, tyro.conf.arg(metavar="SECONDS", help_behavior_hint="")] = None,
-) -> int:
-    """Train a restricted Boltzmann machine on a table of your own.
-
-    When the time limit is reached, or the system sends SIGTERM or SIGUSR1, as batch queues do, the run writes its checkpoint
-    and the exit code is 75: the same command with --resume goes on, bit for bit as if it had not been stopped.
-
-    Args:
-        kind: what to train.
-        data: .npy, .npz, .csv or .h5 file of shape (examples, features); for binary units 0 and 1, or between.
-        out: folder for checkpoints, history.nc and pictures of samples, filters and the learning curve.
-        hidden: number of hidden neurons.
-        recipe: how the free phase is reached.
-        steps: sweeps (or rounds) of the free phase in each update.
-        epochs: passes through the data.
-        batch_size: examples in an update.
-        chains: persistent chains; as many as examples in a batch by default.
-        learning_rate: at the start; it falls linearly.
-        final_rate: what it falls to, as a fraction. 1 keeps it, and lets a run that is resumed have more epochs.
-        l1: penalty on the size of the couplings.
-        l2: penalty on their squares.
-        visible_units: kind of the features.
-        hidden_units: kind of the hidden neurons.
-        array: name of the array, for files with several.
-        seed: of every random number.
-        resume: go on with the run in the folder, if there is one.
-        time_limit: stop after so many seconds of training, within about a second. By default never.
-    """
-    from equilibria.app import rbm
-    from equilibria.app.compile_cache import cache_compilations
-
-    cache_compilations()
-    options = rbm.Training(
-        recipe=recipe,
-        steps=steps,
-        epochs=epochs,
-        batch_size=batch_size,
-        chains=chains,
-        learning_rate=learning_rate,
-        final_rate=final_rate,
-        l1=l1,
-        l2=l2,
-        seed=seed,
-        resume=resume,
-        time_limit=time_limit,
-    )
-    return rbm.train(data, out, array, hidden, (visible_units, hidden_units), options)
-
-
-def sample(
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
-    count: int = 64,
-    sweeps: int = 1000,
-    temperature: float = 1.0,
-    seed: int = 0,
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
-) -> int:
-    """Draw from a trained machine.
-
-    Args:
-        run: folder of the run.
-        count: number of draws.
-        sweeps: sweeps before each draw.
-        temperature: of the neurons.
-        seed: of every random number.
-        out: .npy file for the draws, with a picture beside it. By default samples.npy in the run's folder.
-    """
-    from equilibria.app import rbm
-    from equilibria.app.compile_cache import cache_compilations
-
-    cache_compilations()
-    return rbm.sample(run, count, sweeps, temperature, seed, out)
-
-
-def evaluate(
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
-    data: Annotated[Path, tyro.conf.arg(metavar="FILE")],
-    method: Literal["auto", "exact", "ais", "bethe"] = "auto",
-    steps: int = 14_500,
-    chains: int = 100,
-    array: str | None = None,
-    seed: int = 0,
-) -> int:
-    """The log-likelihood of data under a trained machine, with its error.
-
-    Args:
-        run: folder of the run.
-        data: .npy, .npz, .csv or .h5 file of shape (examples, features).
-        method: auto is exact where the sum has up to 2^20 states, else annealed importance sampling.
-        steps: temperatures of the annealing.
-        chains: chains of the annealing.
-        array: name of the array, for files with several.
-        seed: of every random number.
-    """
-    from equilibria.app import rbm
-    from equilibria.app.compile_cache import cache_compilations
-
-    cache_compilations()
-    return rbm.evaluate(run, data, array, method, steps, chains, seed)
-
-
 COMMANDS: dict[str, Callable[..., int]] = {
     "list": list_experiments,
     "reproduce": reproduce,
@@ -258,6 +139,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "train": train,
     "sample": sample,
     "evaluate": evaluate,
+    "export": export,
 }
 
 
@@ -274,12 +156,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["reproduce", "no/such-figure"])
     2
     """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        print(f"equilibria {__version__}")
+        return 0
     try:
         return tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
             prog="equilibria",
             description="Neural networks that work and learn by coming to equilibrium, and the theory of them.",
-            args=arguments,
+            args=given,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
         )
     except BrokenPipeError:  # whoever read the output, `head` for one, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes on its way out
@@ -287,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         if os.environ.get("EQUILIBRIA_DEBUG"):
             raise
-        print("equilibria: error:", " ".join(str(error).split()), file=sys.stderr)
+        print("equilibria: error:", in_options(str(error), given), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("equilibria: interrupted", file=sys.stderr)

@@ -14,6 +14,8 @@ from PIL import Image, UnidentifiedImageError
 import equilibria as eq
 from equilibria import check, files, plots
 
+_FORMATS = ("png", "pdf", "svg")
+_FINE = 100  # temperatures of the lines, more than of the cells
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm"}
 
 
@@ -25,18 +27,21 @@ def phase_diagram(sleeps: Sequence[float], points: int, out: Path) -> int:
     temperatures = np.linspace(
         0, 1.05 * float(np.max(eq.theory.hopfield_glass(loads, np.array(sleeps, float)[:, None]))), points
     )
-    diagram = _diagram(loads, temperatures, sleeps)
-    names = list(diagram["phase"].attrs["names"])
-    files.save_dataset(out / "phase-diagram.nc", diagram)
-    with plots.style(), files.replacing(out / "phase-diagram.png") as temporary:
-        _drawn(diagram, names).savefig(temporary, format="png")
+    found = diagram(loads, temperatures, sleeps)
+    names = list(found["phase"].attrs["names"])
+    files.save_dataset(out / "phase-diagram.nc", found)
+    with plots.style():
+        figure = drawn(found, names)
+        for ending in _FORMATS:
+            with files.replacing(out / f"phase-diagram.{ending}") as temporary:
+                figure.savefig(temporary, format=ending)
     for sleep, capacity in zip(sleeps, capacities, strict=True):
         print(f"sleep {sleep:g}: at T = 0 patterns are retrieved up to a load of {capacity:.5f}")
-    print(f"in {out / 'phase-diagram.png'} and {out / 'phase-diagram.nc'}")
+    print(f"in {out}: phase-diagram.nc, {', '.join(f'phase-diagram.{ending}' for ending in _FORMATS)}")
     return 0
 
 
-def _diagram(loads: np.ndarray, temperatures: np.ndarray, sleeps: Sequence[float]) -> xr.Dataset:
+def diagram(loads: np.ndarray, temperatures: np.ndarray, sleeps: Sequence[float]) -> xr.Dataset:
     """The diagrams after each of `sleeps`, one beside the other; each is one cell of a grid."""
     phases = partial(eq.theory.hopfield_phases, loads, temperatures)
     found = eq.grid(phases, sleep=list(sleeps), batch=False)
@@ -46,35 +51,50 @@ def _diagram(loads: np.ndarray, temperatures: np.ndarray, sleeps: Sequence[float
     return xr.Dataset(variables, coordinates)
 
 
-def _drawn(diagram: xr.Dataset, names: list[str]) -> Figure:
+def drawn(phases: xr.Dataset, names: list[str]) -> Figure:
+    """The diagrams side by side, cells coloured by phase and the lines between them, with one legend below."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
     colours = ["#ffffff", "#f3e3d3", "#cfe3f1", "#8fbfe0"]
-    figure, axes = plots.panels(columns=diagram.sizes["sleep"], sharey=True, squeeze=False, size=(4.2, 3.6))
-    for panel, sleep in zip(axes[0], diagram["sleep"].values, strict=True):
-        here = diagram.sel(sleep=sleep)
-        load, heat = here["load"], here["temperature"]
-        cells = ListedColormap(colours)
-        panel.pcolormesh(load, heat, here["phase"], cmap=cells, vmin=-0.5, vmax=3.5, shading="nearest", rasterized=True)
-        plots.theory_line(panel, here["spinodal"], heat, label="retrieval ends")
-        plots.theory_line(panel, here["first_order"], heat, linestyle="--", label="retrieval is the ground state")
-        plots.theory_line(
-            panel,
-            here["almeida_thouless"],
-            heat,
-            colour=plots.PALETTE[3],
-            linestyle=":",
-            label="replica symmetry breaks",
-        )
-        plots.theory_line(panel, load, here["glass"], colour=plots.PALETTE[1], label="spins freeze")
-        panel.set(xlabel=r"load $\alpha = K/N$", xlim=(0, load[-1]), ylim=(0, heat[-1]), title=f"sleep $t = {sleep:g}$")
-        panel.grid(False)
-    axes[0, 0].set_ylabel("temperature $T$")
-    phases = [Patch(facecolor=colour, edgecolor="0.7", label=name) for colour, name in zip(colours, names, strict=True)]
-    handles = [*axes[0, 0].get_legend_handles_labels()[0], *phases]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=7)
-    return figure
+    count = phases.sizes["sleep"]
+    with plots.style():
+        figure, axes = plots.panels(columns=count, sharey=True, squeeze=False, size=(4.2, 4.0))
+        for panel, sleep in zip(axes[0], phases["sleep"].values, strict=True):
+            here = phases.sel(sleep=sleep)
+            load, heat = here["load"], here["temperature"]
+            cells = np.hstack([here["phase"].values[:, :1], here["phase"].values])  # from load 0 on
+            panel.pcolormesh(
+                [0, *load.values], heat, cells, cmap=ListedColormap(colours), vmin=-0.5, vmax=3.5, shading="nearest",
+                rasterized=True,
+            )  # fmt: skip
+            _draw_lines(panel, float(load[-1]), float(heat[-1]), float(sleep))
+            panel.set(xlabel=r"load $\alpha = K/N$", xlim=(0, load[-1]), ylim=(0, heat[-1]))
+            panel.set_title(f"sleep $t = {sleep:g}$")
+            panel.grid(False)
+        axes[0, 0].set_ylabel("temperature $T$")
+        patches = [Patch(facecolor=c, edgecolor="0.7", label=name) for c, name in zip(colours, names, strict=True)]
+        handles = [*axes[0, 0].get_legend_handles_labels()[0], *patches]
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(4, 2 * count), fontsize=7)
+        return figure
+
+
+def _draw_lines(panel: plots.Axes, most: float, top: float, sleep: float) -> None:
+    """Where retrieval ends, is no longer the ground state, where replica symmetry breaks in it, and where spins freeze."""
+    heat = np.concatenate([np.geomspace(1e-4 * top, 0.02 * top, 20), np.linspace(0.025 * top, top, _FINE)])
+    lines = eq.theory.hopfield_lines(heat, sleep)
+    there = np.asarray(lines.spinodal) > 0
+    plots.theory_line(panel, lines.spinodal[there], heat[there], label="retrieval ends")
+    first = lines.first_order[there]
+    plots.theory_line(panel, first, heat[there], linestyle="--", label="retrieval is the ground state")
+    # Where nothing breaks before the branch ends, the end is what comes back, and no line of its own.
+    breaks = there & (np.asarray(lines.almeida_thouless) < (1 - 1e-6) * np.asarray(lines.spinodal))
+    purple = plots.PALETTE[3]
+    dotted = {"colour": purple, "linestyle": ":", "label": "replica symmetry breaks"}
+    plots.theory_line(panel, lines.almeida_thouless[breaks], heat[breaks], **dotted)
+    loads = np.geomspace(1e-4 * most, most, _FINE)
+    glass = eq.theory.hopfield_glass(loads, sleep)
+    plots.theory_line(panel, loads, glass, colour=plots.PALETTE[1], label="spins freeze")
 
 
 def recall(patterns: Path, cue: Path, sleep: float, temperature: float, sweeps: int, seed: int, out: Path) -> int:

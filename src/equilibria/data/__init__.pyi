@@ -11,3 +11,6 @@ from .patterns import corrupt as corrupt
 from .patterns import random_patterns as random_patterns
 from .planted import planted_data as planted_data
 from .planted import planted_receptive_fields as planted_receptive_fields
+from .tables.kinds import kind_of as kind_of
+from .tables.reading import Table as Table
+from .tables.reading import read_table as read_table

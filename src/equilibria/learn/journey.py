@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from equilibria.progress import Pace
 
 if TYPE_CHECKING:
     from equilibria.learn.loop import Loop
+
+_LOG = logging.getLogger(__name__)  # "equilibria" and what is below it: INFO has the records, DEBUG the checkpoints
 
 Metrics = Callable[[Any], Mapping[str, ArrayLike]]
 
@@ -121,6 +124,9 @@ class Journey:
 
     def _add(self, row: Mapping[str, Any]) -> None:
         shown = self.history.add(row)
+        if _LOG.isEnabledFor(logging.INFO):
+            numbers = (f"{name} {float(value):.6g}" for name, value in shown.items() if value.ndim == 0)
+            _LOG.info("%s: %s", self.loop.label, ", ".join(numbers))
         for callback in self.callbacks:
             callback.record(int(row["step"]), self.carry.parameters, shown)
 
@@ -135,6 +141,7 @@ class Journey:
             columns = self.history.arrays() if len(self.history) else {}
             stored.save(self.folder, step, whole, columns, self.loop.setup, {"model": structure})
         self.saved = step
+        _LOG.debug("%s: checkpoint of step %d in %s", self.loop.label, step, self.folder)
 
     def finish(self) -> None:
         """Complete the last row by a step that is looked at and not taken."""

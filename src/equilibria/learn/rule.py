@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from equilibria.model.network import without_wrapping
+
 PyTree = Any
 
 
@@ -71,7 +73,7 @@ class Rule(eqx.Module):
 
     def prepared(self, parameters: PyTree, data: PyTree, probabilities: bool = False) -> PyTree:
         """Checked data as arrays with the examples on their first axis."""
-        return jax.tree.map(jnp.asarray, data)
+        return jax.tree.map(lambda leaf: jnp.asarray(without_wrapping(leaf)), data)
 
     def batch(self, examples: PyTree) -> PyTree:
         """Examples as `step` takes them: whole numbers, in which data may be stored, become real ones."""

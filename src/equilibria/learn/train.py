@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from jax import Array
 from equilibria import check
 from equilibria.learn.journey import Metrics
 from equilibria.learn.loop import Loop
+from equilibria.learn.names import RECIPES
 from equilibria.learn.rule import PyTree, Rule
 from equilibria.learn.stopping import Callback
 from equilibria.random import as_key
@@ -116,8 +117,7 @@ def train(
     (3, ('visible', 'hidden'))
     """
     if not isinstance(rule, Rule):
-        given = f"{rule!r}, which is not called" if callable(rule) else repr(rule)
-        check.refuse("rule", given, "a rule such as eq.pcd(steps=10)")
+        _refuse_rule(rule)
     # NumPy's and Python's real numbers are learned like any others.
     model = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_inexact_array_like(leaf) else leaf, model)
     data = rule.prepared(model, data, probabilities)
@@ -137,6 +137,14 @@ def train(
         every=checkpoint_every, resume=resume, show_progress=show_progress,
     )  # fmt: skip
     return Run(found.parameters, history.dataset(() if runs is None else ("run",)), found.rule, stopped)
+
+
+def _refuse_rule(given: Any) -> NoReturn:
+    """Say how a rule is written that was named, or not called."""
+    name = given if isinstance(given, str) else getattr(given, "__name__", "")
+    known = name.isidentifier() and name in RECIPES
+    allowed = f"eq.{RECIPES[name]}, called" if known else "a rule such as eq.pcd(steps=10)"
+    check.refuse("rule", f"{given!r}, which is not called" if callable(given) else repr(given), allowed)
 
 
 def _repeated(tree: PyTree, runs: int) -> PyTree:

@@ -33,6 +33,7 @@ def log_likelihood(
     method: Method = "exact",
     *,
     temperature: float = 1.0,
+    probabilities: bool = False,
     **options: Any,
 ) -> Estimate:
     r"""The mean over examples of $\ln p(v) = -F(v)/T - \ln Z$, in nats per example.
@@ -44,6 +45,7 @@ def log_likelihood(
         data: (examples, size) for the first layer, or by layer.
         method: how ln Z is found: "exact", "ais" or "bethe".
         temperature: T.
+        probabilities: data may lie between a unit's values and are taken as its means (grey pixels), as in `train`.
         **options: the others of `log_partition`.
 
     Returns:
@@ -57,7 +59,7 @@ def log_likelihood(
     >>> round(float(log_likelihood(machine, np.ones((3, 4))).value / np.log(2)), 4)
     -4.0
     """
-    given = by_layer(network, data)
+    given = by_layer(network, data, probabilities=probabilities)
     log_z = log_partition(network, method, temperature=temperature, **{"data": given, **options})
     value = float(np.mean(unnormalised(network, given, temperature))) - log_z.value
     bracket = None
@@ -68,7 +70,11 @@ def log_likelihood(
 
 
 def pseudo_likelihood(
-    network: Network, data: Mapping[str, ArrayLike] | ArrayLike, *, temperature: float = 1.0
+    network: Network,
+    data: Mapping[str, ArrayLike] | ArrayLike,
+    *,
+    temperature: float = 1.0,
+    probabilities: bool = False,
 ) -> float:
     r"""The mean over examples of $\sum_i \ln p(v_i \mid v_{j \ne i})$, in nats per example; no partition function needed.
 
@@ -79,6 +85,8 @@ def pseudo_likelihood(
         network: with two-valued neurons in its first layer, and hidden layers that are not coupled to one another.
         data: (examples, size) for the first layer.
         temperature: T.
+        probabilities: data may lie between a unit's values (grey pixels): each neuron's two values then count with the
+            probabilities that its mean speaks of.
 
     Returns:
         The mean over examples.
@@ -90,7 +98,7 @@ def pseudo_likelihood(
     >>> round(pseudo_likelihood(eq.rbm(4, 2, scale=0.0, key=0), np.ones((3, 4))), 4)
     -2.7726
     """
-    given = by_layer(network, data)
+    given = by_layer(network, data, probabilities=probabilities)
     if list(given) != [network.names[0]]:
         check.refuse("data", f"data for {list(given)}", f"data for {network.names[0]!r} alone")
     unit = network.layers[0].unit
@@ -99,15 +107,17 @@ def pseudo_likelihood(
     if not _summable(network, given):
         check.refuse("network", "hidden layers coupled to one another", "hidden layers that can be summed out")
     rows = np.asarray(given[network.names[0]])
+    between = probabilities and not bool(np.isin(rows, unit.range).all())
+    heat = jnp.asarray(temperature, float)
     total = sum(
-        float(jnp.sum(_conditionals(network, jnp.asarray(part, float), jnp.asarray(temperature, float))))
+        float(jnp.sum(_conditionals(network, jnp.asarray(part, float), heat, between)))
         for part in np.array_split(rows, -(-len(rows) // _ROWS))
     )
     return total / len(rows)
 
 
 @eqx.filter_jit
-def _conditionals(network: Network, rows: Array, temperature: Array) -> Array:
+def _conditionals(network: Network, rows: Array, temperature: Array, between: bool) -> Array:
     """The sum over neurons of ln p(v_i | all others), for each row."""
     name = network.names[0]
     hidden = [other for other in network.names if other != name]
@@ -120,16 +130,24 @@ def _conditionals(network: Network, rows: Array, temperature: Array) -> Array:
         cumulants = (jnp.sum(units[other].cumulant(fields[other] / temperature), axis=-1) for other in hidden)
         return rest.energy({name: state}) / temperature - sum(cumulants, start=jnp.zeros(()))
 
-    here = energy(rows, fields)
-
-    def add(neuron: Array, total: Array) -> Array:
-        change = low + high - 2 * rows[:, neuron]
+    def moved(neuron: Array, change: Array) -> Array:
+        """The energy with one neuron changed; fields are linear in it: no product with the whole matrix."""
         alone = {name: jax.nn.one_hot(neuron, rows.shape[1])}
-        moved = {  # the fields are linear in the neuron: no product with the whole matrix
+        there = {
             other: fields[other] + change[:, None] * (network.field(alone, other) - network.layer(other).bias)
             for other in hidden
         }
-        return total - jax.nn.softplus(here - energy(rows.at[:, neuron].add(change), moved))
+        return energy(rows.at[:, neuron].add(change), there)
+
+    here = energy(rows, fields)
+
+    def add(neuron: Array, total: Array) -> Array:
+        value = rows[:, neuron]
+        if not between:
+            return total - jax.nn.softplus(here - moved(neuron, low + high - 2 * value))
+        share = (value - low) / (high - low)  # of the upper value
+        favour = moved(neuron, low - value) - moved(neuron, high - value)
+        return total - share * jax.nn.softplus(-favour) - (1 - share) * jax.nn.softplus(favour)
 
     return jax.lax.fori_loop(0, rows.shape[1], add, jnp.zeros(len(rows)))
 

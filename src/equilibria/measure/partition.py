@@ -87,7 +87,7 @@ def log_partition(
     if key is None:
         check.refuse("key", None, "a JAX random key: annealing draws random numbers")
     check.count("chains", chains), check.count("steps", steps), check.count("burn_in", burn_in)
-    biases = site_biases(network, {} if data is None else by_layer(network, data))
+    biases = site_biases(network, {} if data is None else by_layer(network, data, probabilities=True))
     return ais.log_partition(network, temperature, biases, chains, steps, burn_in if reverse else None, as_key(key))
 
 

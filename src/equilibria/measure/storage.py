@@ -68,7 +68,7 @@ def _own_overlap(targets: Array, layer: str, state: State) -> Array:
 
 def recall_at_load(
     size: int,
-    loads: Sequence[float],
+    loads: float | Sequence[float],
     *,
     sleep: float = 0.0,
     temperature: float = 0.0,
@@ -83,7 +83,7 @@ def recall_at_load(
 
     Args:
         size: the number of neurons, N.
-        loads: for each of them a network of K = round(size load) patterns is built.
+        loads: one or several; for each of them a network of K = round(size load) patterns is built.
         sleep: for how long the networks have slept.
         temperature: of the neurons.
         chains: how many patterns are started from; all, if there are fewer.
@@ -101,7 +101,10 @@ def recall_at_load(
     >>> recall_at_load(200, [0.05, 0.5], key=0).retrieved.values.tolist()
     [1.0, 0.0]
     """
-    counts = [max(1, round(check.count("size", size) * check.number("loads", load, above=0.0))) for load in loads]
+    given = np.atleast_1d(check.number("loads", np.asarray(loads, float), above=0.0))
+    if given.ndim > 1 or not given.size:
+        check.refuse("loads", f"shape {given.shape}", "one number, or several in a row")
+    counts = [max(1, round(check.count("size", size) * float(load))) for load in given]
     rows = []
     for count, here in zip(counts, jax.random.split(as_key(key), len(counts)), strict=True):
         pattern_key, build_key, walk_key = jax.random.split(here, 3)
@@ -121,7 +124,7 @@ def recall_at_load(
 def basin_of_attraction(
     network: Network,
     patterns: ArrayLike,
-    overlaps: Sequence[float],
+    overlaps: float | Sequence[float],
     *,
     temperature: float = 0.0,
     sweeps: int = 40,
@@ -136,7 +139,7 @@ def basin_of_attraction(
     Args:
         network: of spins.
         patterns: (K, N), what is to be recalled.
-        overlaps: of the cues with their patterns, from 0 to 1.
+        overlaps: of the cues with their patterns, from 0 to 1, one or several.
         temperature: of the neurons.
         sweeps: of each recall.
         order: "random", one neuron after another, or "parallel".
@@ -154,15 +157,15 @@ def basin_of_attraction(
     [0.0, 1.0]
     """
     patterns = as_spins("patterns", patterns, ("patterns", "neurons"))
-    check.number("overlaps", np.asarray(overlaps, float), least=0, most=1)
+    wanted_ones = np.atleast_1d(check.number("overlaps", np.asarray(overlaps, float), least=0, most=1)).tolist()
     rows = []
-    for wanted, here in zip(overlaps, jax.random.split(as_key(key), len(overlaps)), strict=True):
+    for wanted, here in zip(wanted_ones, jax.random.split(as_key(key), len(wanted_ones)), strict=True):
         cue_key, walk_key = jax.random.split(here)
         cues = corrupt(patterns, flips=(1 - wanted) / 2, key=cue_key)
         found = recall(network, patterns, cues, temperature=temperature, sweeps=sweeps, order=order, key=walk_key)
         rows.append(_summary(found))
     columns = {name: ("cue", [row[name] for row in rows]) for name in rows[0]}
-    return xr.Dataset(columns, {"cue": np.asarray(overlaps, float)}, {"temperature": temperature})
+    return xr.Dataset(columns, {"cue": wanted_ones}, {"temperature": temperature})
 
 
 def padded(network: Network, rows: int) -> Network:

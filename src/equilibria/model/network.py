@@ -9,7 +9,7 @@ A state is a dict of arrays by layer name, each (..., size): all leading axes ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -23,9 +23,17 @@ from equilibria.model.couplings import Coupling
 from equilibria.model.units import Unit
 
 State: TypeAlias = dict[str, Array]
+_Meta: Any = type(eqx.Module)
 
 
-class Layer(eqx.Module):
+class _Plain(_Meta):
+    """A class of Equinox whose `help` shows what a user calls, and not how such classes are made."""
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if name == "__init__" or not name.startswith("_")]
+
+
+class Layer(eqx.Module, metaclass=_Plain):
     """Neurons of one kind with a bias each.
 
     Args:
@@ -58,7 +66,7 @@ class Layer(eqx.Module):
         return self.bias.shape[-1]
 
 
-class Network(eqx.Module):
+class Network(eqx.Module, metaclass=_Plain):
     r"""Layers and the couplings between them: what has an energy.
 
     $$ E(s) = \sum_{\text{layers}} \sum_i \left[u(s_i) - b_i s_i\right] - \sum_{\text{pairs}} s_a^T W_{ab}\, s_b
@@ -221,7 +229,26 @@ def by_layer(
     sizes = {name: np.shape(values)[0] for name, values in given.items()}
     if len(set(sizes.values())) > 1:
         check.refuse("data", f"different numbers of examples, {sizes}", "as many examples for each layer")
-    return given
+    return {name: without_wrapping(values) for name, values in given.items()}
+
+
+def without_wrapping(values: ArrayLike) -> ArrayLike:
+    """Whole numbers of 64 bits beyond those of 32 as real ones: JAX would wrap them around in silence.
+
+    Args:
+        values: an array of any type.
+
+    Returns:
+        The same numbers; what JAX can hold is returned as it is.
+
+    >>> without_wrapping(np.array([3_000_000_000])), without_wrapping(np.array([1]))
+    (array([3.e+09]), array([1]))
+    """
+    given = check.concrete(values)
+    if given is None or given.dtype.kind not in "iu" or given.dtype.itemsize < 8 or not given.size:
+        return values
+    limits = np.iinfo(np.int32 if given.dtype.kind == "i" else np.uint32)
+    return values if limits.min <= given.min() and given.max() <= limits.max else given.astype(np.float64)
 
 
 def _other_end(coupling: Coupling, name: str) -> str | None:

@@ -18,12 +18,16 @@ from equilibria.model.couplings import Coupling
 from equilibria.model.network import Layer, Network
 from equilibria.model.units import Unit
 
+_FILES = (".eqx", ".safetensors")
+_OTHER_FORMATS = (".npz", ".npy", ".pt", ".pth", ".pkl", ".pickle", ".joblib", ".h5", ".nc", ".json", ".onnx", ".ckpt")
 
-def save_network(folder: str | Path, network: Network) -> Path:
-    """Write a network as the checkpoint of step 0 of a folder; `load_network` reads it.
+
+def save_network(path: str | Path, network: Network) -> Path:
+    """Write a network to a file, or as the checkpoint of step 0 of a folder; `load_network` reads it.
 
     Args:
-        folder: where to; it is made if it is not there.
+        path: a file that ends in .eqx or .safetensors, which is replaced whole; anything else is a folder, which is made if
+            it is not there.
         network: what is written, with units and couplings of any kind.
 
     Returns:
@@ -31,7 +35,7 @@ def save_network(folder: str | Path, network: Network) -> Path:
 
     Raises:
         ValueError: if the folder holds a run that has gone further than step 0, or another process is at work there, or a
-            field is of a kind that a file cannot hold.
+            field is of a kind that a file cannot hold, or the path ends as files of another format do.
         StorageError: if there is no room for it.
 
     >>> import tempfile
@@ -39,12 +43,20 @@ def save_network(folder: str | Path, network: Network) -> Path:
     >>> path = save_network(tempfile.mkdtemp(), rbm(4, 3, key=0))
     >>> path.name
     'checkpoint-000000000.safetensors'
+    >>> load_network(save_network(tempfile.mkdtemp() + "/net.eqx", rbm(4, 3, key=0))).names
+    ('visible', 'hidden')
     """
+    path = Path(path)
     arrays, structure = describe(network)
     for name, kind in _unknown(structure):
         check.refuse("network", f"a field {name} that is a {kind}", "arrays, numbers, text, and tuples of them")
-    with files.locked(folder, "folder"):
-        return files.save(folder, 0, arrays, {"model": structure})
+    if path.suffix.lower() in _OTHER_FORMATS and not path.is_dir():
+        check.refuse("path", str(path), "a file that ends in .eqx or .safetensors, or a folder")
+    if path.suffix.lower() in _FILES and not path.is_dir():
+        files.write(path, arrays, {"model": structure})
+        return path
+    with files.locked(path, "path"):
+        return files.save(path, 0, arrays, {"model": structure})
 
 
 def load_network(path: str | Path, *, fallback: bool = False) -> Network:

@@ -153,15 +153,19 @@ class Unit(eqx.Module):
 
     def check(self, argument: str, values: ArrayLike, *, probabilities: bool = False) -> None:
         """Refuse values that this unit cannot take, or with `probabilities` only those outside its lowest and highest."""
-        check.finite(argument, values)
         given = check.concrete(values)
         if given is None:
             return
+        if given.dtype.kind not in "fiub" and not jnp.issubdtype(given.dtype, jnp.floating):  # bfloat16 is of kind V
+            check.refuse(argument, f"values of type {given.dtype}", "numbers")
+        check.finite(argument, values)
         low, high = self.range
         if self.levels is None or probabilities:
             outside, allowed = given[(given < low) | (given > high)], f"values in [{low:g}, {high:g}]"
         else:
             outside, allowed = given[~np.isin(given, np.array(self.levels))], f"only {self.levels}"
+            if outside.size and low <= outside.min() and outside.max() <= high:
+                allowed = f"{allowed}, or with probabilities=True any mean between,"
         if outside.size:
             check.refuse(
                 argument, f"{outside.flat[0]:g} among the values", f"{allowed} for {type(self).__name__} units"

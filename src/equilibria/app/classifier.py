@@ -1,0 +1,118 @@
+"""What `equilibria train classifier` does: layers that predict a column of a table by coming to rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+
+import equilibria as eq
+from equilibria import check, files, plots
+from equilibria.app import pictures, runs, tables
+from equilibria.app.machines import sizes_of
+from equilibria.app.options import Classifier
+from equilibria.app.training import Job, learn, read
+from equilibria.app.watch import say
+
+_SHOWN = 500  # examples whose accuracy is looked at while learning
+_GAIN = 0.5
+_ROWS = 500
+
+
+def train(options: Classifier) -> int:
+    """Train a classifier by equilibrium propagation, and leave checkpoints, history.nc and a picture in `out`."""
+    hidden = sizes_of(options.layers, "layers")
+    split = read(options, "standardised", options.target)
+    labels = split.features.target
+    assert labels is not None  # the table was read with a target
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if not 2 <= len(classes) <= 1000:
+        given = f"{options.target!r}, with {len(classes)} different values"
+        check.refuse("target", given, "a column of classes: 2 to 1,000 different words or numbers")
+    targets = np.eye(len(classes), dtype=np.float32)[numbers]
+    sizes = [split.features.rows.shape[1], *hidden, len(classes)]
+    units = [eq.Gaussian(), *[eq.Clipped()] * len(hidden), eq.Clipped()]
+    network = eq.layered(sizes, units=units, gain=_GAIN, key=options.seed)
+    free = eq.Descent(options.sweeps, tolerance=1e-3)
+    nudged = eq.Descent(options.nudged_sweeps, 0.0)
+    rule = eq.equilibrium_propagation(options.nudge, free=free, nudged=nudged)
+
+    def finish(network: eq.Network, history: xr.Dataset) -> list[str]:
+        pictures.save(options.out / "learning.png", _learning(history))
+        return ["learning.png"]
+
+    job = Job(
+        kind="classifier",
+        asked={"classes": [str(name) for name in classes]},
+        network=network,
+        rule=rule,
+        data=(split.rows, targets[split.learned]),
+        optimiser=optax.adam,
+        measure="accuracy",
+        metrics=_watching(options, split.rows, numbers[split.learned], split.unseen, numbers[split.held]),
+        finish=finish,
+    )
+    return learn(options, job, split).code
+
+
+def predicted(network: eq.Network, rows: np.ndarray, sweeps: int) -> np.ndarray:
+    """The number of the class whose output is largest at rest, for each row."""
+    found = []
+    for start in range(0, len(rows), _ROWS):
+        block = jnp.asarray(rows[start : start + _ROWS], float)
+        rest = eq.equilibrate(network, eq.Descent(2 * sweeps), world=[eq.Clamp("input", block)], show_progress=False)
+        found.append(np.argmax(np.asarray(rest["output"]), axis=1))
+    return np.concatenate(found)
+
+
+def _watching(
+    options: Classifier, rows: np.ndarray, labels: np.ndarray, unseen: np.ndarray, others: np.ndarray
+) -> Callable[[eq.Network], dict[str, Any]]:
+    parts = {"training": (rows[:_SHOWN], labels[:_SHOWN])}
+    if len(unseen):
+        parts["validation"] = (unseen, others)
+
+    def measured(network: eq.Network) -> dict[str, Any]:
+        return {
+            name: float(np.mean(predicted(network, rows, options.sweeps) == labels))
+            for name, (rows, labels) in parts.items()
+        }
+
+    return measured
+
+
+def _learning(history: xr.Dataset) -> plots.Figure:
+    with plots.style():
+        figure, panel = plots.panels(size=(4.6, 3.4))
+        for name, told, colour in (("training", "training", 0), ("validation", "held out", 1)):
+            if name in history:
+                panel.plot(history.step, 1 - history[name], color=plots.PALETTE[colour], label=told)
+        panel.set(xlabel="step", ylabel="share of wrong answers", xscale="log", yscale="log")
+        panel.legend()
+        return figure
+
+
+def evaluate(folder: Path, data: Path, array: str | None, allow_large: bool, about: Mapping[str, Any]) -> int:
+    """Say how many of a table's rows are told right, and write the answers as predictions.csv."""
+    network = eq.load_network(runs.machine(folder), fallback=True)
+    rows, labels = tables.read_as(data, about["table"], array, allow_large, target=about["target"])
+    classes = np.array(about["classes"])
+    answers = predicted(network, rows, about["sweeps"])
+    text = "\n".join(["prediction", *classes[answers]])
+    files.write_atomic(folder / "predictions.csv", f"{text}\n".encode())
+    if labels is None:
+        say(f"{folder / 'predictions.csv'}: {len(rows):,} answers; the table has no column {about['target']!r}")
+        return 0
+    right = classes[answers] == labels.astype(str)
+    share = float(right.mean())
+    error = float(np.sqrt(share * (1 - share) / len(right)))
+    report = {"examples": len(rows), "data": str(data), "step": runs.step_of(folder), "accuracy": share, "error": error}
+    files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())
+    say(f"accuracy {share:.4f} ± {error:.4f} on {len(rows):,} examples; answers in {folder / 'predictions.csv'}")
+    return 0

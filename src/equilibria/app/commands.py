@@ -1,0 +1,115 @@
+"""`equilibria train`, `sample`, `evaluate` and `export`; heavy imports stay inside the functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from equilibria.app.options import Classifier, Deep, Flag, Memory, Rbm, Synapses
+
+Kind = (
+    Annotated[Rbm, tyro.conf.subcommand("rbm")]
+    | Annotated[Deep, tyro.conf.subcommand("deep")]
+    | Annotated[Classifier, tyro.conf.subcommand("classifier")]
+    | Annotated[Memory, tyro.conf.subcommand("memory")]
+    | Annotated[Synapses, tyro.conf.subcommand("synapses")]
+)
+Folder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+
+
+def train(kind: Kind) -> int:
+    """Train a machine on a table of your own.
+
+    Args:
+        kind: what to train.
+    """
+    from equilibria.app import binary, classifier, machines, memory
+    from equilibria.app.compile_cache import cache_compilations
+
+    cache_compilations()
+    match kind:
+        case Rbm():
+            return machines.train_rbm(kind)
+        case Deep():
+            return machines.train_deep(kind)
+        case Classifier():
+            return classifier.train(kind)
+        case Memory():
+            return memory.train(kind)
+        case Synapses():
+            return binary.train(kind)
+
+
+def sample(
+    run: Folder,
+    count: int = 64,
+    sweeps: int = 1000,
+    temperature: float = 1.0,
+    seed: int = 0,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
+) -> int:
+    """Draw from a trained machine of any kind but a classifier.
+
+    Args:
+        run: folder of the run.
+        count: number of draws.
+        sweeps: sweeps before each draw.
+        temperature: of the neurons.
+        seed: of every random number.
+        out: .npy file for the draws, with a table or a picture beside it. By default samples.npy in the run's folder.
+    """
+    from equilibria.app import using
+    from equilibria.app.compile_cache import cache_compilations
+
+    cache_compilations()
+    return using.sample(run, count, sweeps, temperature, seed, out)
+
+
+def evaluate(
+    run: Folder,
+    data: Annotated[Path, tyro.conf.arg(metavar="FILE")],
+    method: Literal["auto", "exact", "ais", "bethe"] = "auto",
+    steps: int = 14_500,
+    chains: int = 100,
+    array: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None,
+    allow_large: Annotated[bool, Flag] = False,
+    seed: int = 0,
+) -> int:
+    """How well a trained machine does on a table: log-likelihood with its error, accuracy, or which memory is recalled.
+
+    The table is read as the one that the machine was trained on; where that had names, the columns are found by name.
+
+    Args:
+        run: folder of the run.
+        data: a table of the same features.
+        method: auto is exact where the sum has up to 2^20 states, else annealed importance sampling.
+        steps: temperatures of the annealing.
+        chains: chains of the annealing.
+        array: name of the array, for files with several; as in training by default.
+        allow_large: read packed files that take more than 2 GiB of memory.
+        seed: of every random number.
+    """
+    from equilibria.app import using
+    from equilibria.app.compile_cache import cache_compilations
+
+    cache_compilations()
+    return using.evaluate(run, data, array, allow_large, method, steps, chains, seed)
+
+
+def export(
+    run: Folder,
+    to: Literal["npz", "csv", "torch"] = "npz",
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
+) -> int:
+    """Write the parameters of a trained machine for other programs.
+
+    Args:
+        run: folder of the run.
+        to: npz for NumPy, csv for spreadsheets and R, torch for a state dict of PyTorch.
+        out: the file. By default machine.npz, machine.csv or machine.pt in the run's folder.
+    """
+    from equilibria.app import using
+
+    return using.export(run, to, out)

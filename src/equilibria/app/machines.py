@@ -1,0 +1,77 @@
+"""What `equilibria train rbm` and `train deep` do: machines that learn the distribution of a table."""
+
+from __future__ import annotations
+
+import optax
+
+import equilibria as eq
+from equilibria import check
+from equilibria.app import pictures, tables, watch
+from equilibria.app.options import Deep, Rbm
+from equilibria.app.training import Job, Split, Trained, learn, read
+from equilibria.learn.recipes import likelihood_recipe
+
+
+def sizes_of(given: str, argument: str) -> list[int]:
+    """Whole numbers with commas between.
+
+    >>> sizes_of("50,100", "hidden")
+    [50, 100]
+    """
+    parts = [part.strip() for part in given.split(",")]
+    if not all(part.isdigit() and int(part) > 0 for part in parts):
+        check.refuse(argument, repr(given), "a whole number >= 1, or several with commas between")
+    return [int(part) for part in parts]
+
+
+def train_rbm(options: Rbm) -> int:
+    """Train one machine, or several sizes of it, and leave checkpoints, history.nc, pictures and tables in `out`."""
+    sizes = sizes_of(options.hidden, "hidden")
+    split = read(options, options.visible_units)
+    if len(sizes) > 1:
+        from equilibria.app import choosing
+
+        return choosing.compare(options, sizes, split)
+    return rbm_of_size(options, sizes[0], split).code
+
+
+def rbm_of_size(options: Rbm, hidden: int, split: Split) -> Trained:
+    """Train a restricted machine of one size in the folder `options.out`."""
+    features, rows = split.features, split.rows
+    other = tables.UNITS[check.choice("hidden_units", options.hidden_units, tables.UNITS)]()
+    visible = tables.UNITS[features.unit]()
+    network = eq.rbm(rows.shape[1], hidden, visible=visible, hidden=other, key=options.seed)
+    return _learned(options, "rbm", {"hidden": hidden}, network, split)
+
+
+def train_deep(options: Deep) -> int:
+    """Train a machine with several hidden layers."""
+    hidden = sizes_of(options.layers, "layers")
+    split = read(options, options.visible_units)
+    visible = tables.UNITS[split.features.unit]()
+    sizes = [split.features.rows.shape[1], *hidden]
+    units = [visible, *[eq.Binary()] * len(hidden)]
+    network = eq.layered(sizes, units=units, gain=0.1, key=options.seed)
+    return _learned(options, "deep", {}, network, split).code
+
+
+def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, split: Split) -> Trained:
+    rows = split.rows
+    network = eq.independent_site_biases(network, rows, probabilities=True)
+    recipe = likelihood_recipe(options.recipe, steps=options.steps, chains=options.chains, l1=options.l1, l2=options.l2)
+
+    def finish(network: eq.Network, history: pictures.xr.Dataset) -> list[str]:
+        return pictures.write_all(options.out, network, history, split.features, rows, options.seed)
+
+    job = Job(
+        kind=kind,
+        asked=asked,
+        network=network,
+        rule=recipe,
+        data=rows,
+        optimiser=optax.sgd,
+        measure=watch.measure_of(network),
+        metrics=watch.watching(network, rows, split.unseen, options.seed),
+        finish=finish,
+    )
+    return learn(options, job, split)

@@ -1,0 +1,68 @@
+"""What `equilibria train memory` does: the rows of a table as memories of a Hopfield network."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import equilibria as eq
+from equilibria import check, files
+from equilibria.app import runs, tables
+from equilibria.app.options import Memory
+from equilibria.app.watch import say
+
+
+def train(options: Memory) -> int:
+    """Store every row, and say how many of them the network holds still."""
+    features = tables.read(options, "two-valued")
+    spins = as_spins(features.rows)
+    if files.latest(options.out) is not None:
+        check.refuse("--out", f"{options.out}, which holds a run", "another folder: a memory is stored at once")
+    network = eq.hopfield(spins, sleep=options.sleep)
+    runs.begin(options.out, "memory", dataclasses.asdict(options) | {"resume": False}, features.described())
+    eq.save_network(options.out, network)
+    np.save(options.out / "patterns.npy", spins)
+    for note in features.notes:
+        say(f"  {note}")
+    found = eq.retrieve(network, spins, spins, key=options.seed)
+    still = int(np.sum(np.asarray(found.pattern) == np.arange(len(spins))) - np.sum(np.asarray(found.spurious)))
+    capacity = float(eq.theory.hopfield_capacity(0.0, options.sleep))
+    load = len(spins) / spins.shape[1]
+    say(
+        f"{options.out}: {len(spins)} patterns of {spins.shape[1]} neurons, load {load:.4g}; {max(still, 0)} are recalled"
+    )
+    say(f"  random patterns of many neurons are recalled up to a load of {capacity:.4g}")
+    return 0
+
+
+def as_spins(values: np.ndarray) -> np.ndarray:
+    """Two values as -1 and +1."""
+    kind = eq.data.kind_of(values)
+    if kind not in ("bits", "spins"):
+        check.refuse("data", f"a table of {kind} values", "0 and 1, or -1 and +1; binarise=NUMBER cuts others in two")
+    return (2.0 * values - 1 if kind == "bits" else values).astype(np.float32)
+
+
+def evaluate(
+    folder: Path, data: Path, array: str | None, allow_large: bool, about: Mapping[str, Any], seed: int
+) -> int:
+    """Let the network fall from every row of a table, and write which memory it came to as recalled.csv."""
+    network = eq.load_network(folder, fallback=True)
+    patterns = np.load(folder / "patterns.npy")
+    rows, _ = tables.read_as(data, about["table"], array, allow_large)
+    found = eq.retrieve(network, patterns, as_spins(rows), key=seed)
+    overlaps, numbers = np.asarray(found.overlap), np.asarray(found.pattern)
+    lines = [f"{number + 1},{overlap:.6g}" for number, overlap in zip(numbers, overlaps, strict=True)]
+    files.write_atomic(folder / "recalled.csv", ("\n".join(["pattern,overlap", *lines]) + "\n").encode())
+    known = int(np.sum(~np.asarray(found.spurious)))
+    report = {"examples": len(rows), "data": str(data), "recalled": known, "overlap": float(overlaps.mean())}
+    files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())
+    say(
+        f"{known} of {len(rows)} cues end at a memory, mean overlap {overlaps.mean():.4f}; in {folder / 'recalled.csv'}"
+    )
+    return 0

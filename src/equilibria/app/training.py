@@ -1,0 +1,169 @@
+"""What every kind of run has in common: the table in two parts, the loop with its console and its ways to stop, the end."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import optax
+import xarray as xr
+
+import equilibria as eq
+from equilibria import check, files
+from equilibria.app import runs, tables, watch
+from equilibria.app.options import TrainingOptions
+from equilibria.app.tables import Features
+from equilibria.app.watch import say
+from equilibria.learn.stopping import REQUEUE
+
+
+class Split(NamedTuple):
+    """A table in two parts.
+
+    Attributes:
+        features: the table.
+        learned: the numbers of the rows to learn from.
+        held: the numbers of the rows held out.
+    """
+
+    features: Features
+    learned: np.ndarray
+    held: np.ndarray
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows to learn from."""
+        return self.features.rows[self.learned]
+
+    @property
+    def unseen(self) -> np.ndarray:
+        """The rows held out."""
+        return self.features.rows[self.held]
+
+
+class Job(NamedTuple):
+    """What one kind of machine brings to a run.
+
+    Attributes:
+        kind: its name.
+        asked: the options that decide the run, where they are not those of the command line.
+        network: what learns.
+        rule: how.
+        data: from what, the examples on the first axis.
+        optimiser: from a rate that may fall, the optimiser.
+        measure: what "training" and "validation" in the history are.
+        metrics: a function of the network that gives them.
+        finish: keeps and draws what was learned, and returns the names of the files.
+    """
+
+    kind: str
+    asked: Mapping[str, Any]
+    network: Any
+    rule: eq.Rule
+    data: Any
+    optimiser: Callable[[optax.ScalarOrSchedule], optax.GradientTransformation]
+    measure: str
+    metrics: Callable[[Any], dict[str, Any]]
+    finish: Callable[[Any, xr.Dataset], list[str]]
+
+
+class Trained(NamedTuple):
+    """What a run leaves behind.
+
+    Attributes:
+        network: the machine, the best one where there was patience.
+        history: the records.
+        code: the exit code: 0, or 75 for a run that can go on.
+    """
+
+    network: Any
+    history: xr.Dataset
+    code: int
+
+
+def read(options: TrainingOptions, units: str, target: str | None = None) -> Split:
+    """The table of a run, in two parts; what was decided is told."""
+    features = tables.read(options, units, target)
+    learned, held = tables.held_out(len(features.rows), options.validation, options.seed)
+    if not options.quiet:
+        say(f"{options.data}: {len(features.rows):,} examples of {len(features.names):,} features")
+        for note in features.notes:
+            say(f"  {note}")
+        if len(held):
+            say(f"  {len(held):,} examples, drawn at random, are held out")
+    if options.patience is not None and not len(held):
+        check.refuse("patience", options.patience, "none without examples held out: see validation")
+    return Split(features, learned, held)
+
+
+def learn(options: Any, job: Job, split: Split) -> Trained:
+    """Run the loop in the folder `options.out`, and finish what it leaves.
+
+    Args:
+        options: those of the kind; they have a `learning_rate`.
+        job: what the kind brings.
+        split: the table.
+
+    Returns:
+        The machine, its history and the exit code.
+    """
+    out, count = options.out, len(split.learned)
+    asked = dataclasses.asdict(options) | dict(job.asked)
+    began = runs.begin(out, job.kind, asked, split.features.described())
+    per_epoch = count // min(check.count("batch_size", options.batch_size), count)
+    rate = falling(options, began["rate_epochs"] * per_epoch)
+    if not options.quiet:
+        falls = "" if options.final_rate == 1 else f", falling to {options.final_rate * options.learning_rate:g}"
+        say(f"{job.kind}, {per_epoch:,} updates an epoch, rate {options.learning_rate:g}{falls}")
+    patience = [] if options.patience is None else [eq.Patience("validation", options.patience)]
+    limit = [] if options.time_limit is None else [eq.TimeLimit(options.time_limit)]
+    console = watch.Console(job.measure, options.epochs, per_epoch, quiet=options.quiet)
+    if options.epochs * per_epoch > (runs.step_of(out) or 0):
+        for name in runs.put_aside(out):
+            say(f"  {name}: of the machine as it was before it went on, and renamed so")
+    try:
+        run = eq.train(
+            job.network,
+            job.data,
+            job.rule,
+            epochs=options.epochs,
+            batch_size=options.batch_size,
+            optimiser=job.optimiser(rate),
+            metrics=job.metrics,
+            callbacks=[console, *patience, eq.OnSignal(), *limit],
+            probabilities=True,
+            checkpoint=out,
+            resume=options.resume,
+            key=options.seed,
+        )
+    except eq.Diverged as error:
+        raise ValueError(str(error)) from error
+    return _finished(out, run, job, patience)
+
+
+def falling(options: Any, updates: int) -> optax.ScalarOrSchedule:
+    """The learning rate: a number, or a line down to the final rate, where it then stays."""
+    check.number("learning_rate", options.learning_rate, above=0.0)
+    check.number("final_rate", options.final_rate, least=0.0)
+    if options.final_rate == 1:
+        return options.learning_rate
+    return optax.linear_schedule(options.learning_rate, options.learning_rate * options.final_rate, updates)
+
+
+def _finished(out: Any, run: eq.Run, job: Job, patience: list[eq.Patience]) -> Trained:
+    """Keep the history, and the best machine; draw, unless the run is to go on."""
+    history, network = run.history.assign_attrs(measure=job.measure), run.parameters
+    files.save_dataset(out / "history.nc", history)
+    waited = bool(patience) and run.stopped is not None and run.stopped.startswith("validation")
+    if run.stopped is not None and not waited:
+        say(f"{out}: stopped, {run.stopped}; checkpoint and history.nc are there, --resume goes on")
+        return Trained(network, history, REQUEUE)
+    if patience and patience[0].best is not None:
+        network = patience[0].best
+        eq.save_network(out / "machine", network)
+        say(f"the best machine, of step {patience[0].best_step}, is kept in {out / 'machine'}")
+    made = job.finish(network, history)
+    say(f"{out}: {int(history.step[-1])} steps; checkpoint, {', '.join(['history.nc', *made])}")
+    return Trained(network, history, 0)

@@ -1,0 +1,136 @@
+"""What is done with a trained machine: draw from it, say how probable data are, hand it to other programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import equilibria as eq
+from equilibria import check, files
+from equilibria.app import classifier, memory, pictures, runs, tables
+from equilibria.app.watch import say
+from equilibria.measure.partition import Method, summable
+
+_EXACT = 2**20
+
+
+def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
+    """Draw from a trained machine; visible states as .npy, as .csv where features have names, and as a picture."""
+    path = Path(out or folder / "samples.npy")
+    beside = [path.with_suffix(ending) for ending in (".png", ".csv", ".json")]
+    theirs = [other.name for other in beside if os.path.lexists(other)]
+    if out is not None and theirs and not os.path.lexists(path):
+        check.refuse("--out", f"{path}, beside whose place is {theirs[0]}", "another name: that would be replaced")
+    about = runs.described(folder)
+    if about.get("kind") == "classifier":
+        check.refuse("run", f"{folder}, a classifier, which comes to rest and draws nothing", "another kind of machine")
+    network = eq.load_network(runs.machine(folder), fallback=True)
+    table = about.get("table", {})
+    first = network.names[0]
+    draws = np.asarray(eq.sample(network, eq.Sweeps(sweeps), chains=count, temperature=temperature, key=seed)[first])
+    offset, scale = np.array(table.get("offset", 0.0)), np.array(table.get("scale", 1.0))
+    values = (draws * scale + offset).astype(np.float32) if table.get("unit") == "gaussian" else draws
+    made = [path.name]
+    with files.replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, values)
+    shape = table.get("image_shape")
+    if table and shape is None:
+        pictures.write_csv(path.with_suffix(".csv"), table["names"], None, values)
+        made.append(path.with_suffix(".csv").name)
+    elif shape is not None:
+        pictures.save(path.with_suffix(".png"), pictures.tiles(values[:64], (int(shape[0]), int(shape[1]))))
+        made.append(path.with_suffix(".png").name)
+    about = {"step": runs.step_of(folder), "count": count, "sweeps": sweeps, "temperature": temperature, "seed": seed}
+    files.write_atomic(path.with_suffix(".json"), json.dumps(about).encode())
+    say(f"{path.parent}: {count} draws after {sweeps} sweeps at temperature {temperature:g}, in {', '.join(made)}")
+    return 0
+
+
+def evaluate(
+    folder: Path,
+    data: Path,
+    array: str | None,
+    allow_large: bool,
+    method: Method | Literal["auto"],
+    steps: int,
+    chains: int,
+    seed: int,
+) -> int:
+    """Print the log-likelihood of data with its error and bracket, and write it as evaluation.json into the folder."""
+    about = runs.described(folder)
+    if about.get("kind") == "classifier":
+        return classifier.evaluate(folder, data, array, allow_large, about)
+    if about.get("kind") == "memory":
+        return memory.evaluate(folder, data, array, allow_large, about, seed)
+    network = eq.load_network(runs.machine(folder), fallback=True)
+    table = about.get("table", {})
+    rows, _ = tables.read_as(data, table, array, allow_large)
+    if about.get("kind") == "synapses":
+        rows = memory.as_spins(rows)
+    if method == "auto":
+        method = "exact" if summable(network, _EXACT) else "ais"
+    options: dict[str, Any] = {"chains": chains, "steps": steps, "key": seed}
+    found = eq.log_likelihood(network, rows, method, probabilities=True, **options)
+    if table.get("unit") == "gaussian":  # a density of the numbers in the file, not of those brought to variance 1
+        found = shifted(found, -float(np.sum(np.log(table["scale"]))))
+    step = runs.step_of(folder)
+    report = {"examples": len(rows), "data": str(data), "method": method, "step": step, **found._asdict()}
+    files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())
+    bracket = "" if found.bracket is None else f", bracket {found.bracket[0]:.3f} to {found.bracket[1]:.3f}"
+    grey = " Values between 0 and 1 are taken as means." if eq.data.kind_of(rows) == "grey" else ""
+    line = f"log-likelihood {found.value:.3f} ± {found.error:.3f} nats per example ({method}{bracket}) {found.note}"
+    say(f"{line.rstrip()}{'.' if grey else ''}{grey}")
+    return 0
+
+
+def shifted(found: eq.Estimate, by: float) -> eq.Estimate:
+    """An estimate with a number added."""
+    bracket = None if found.bracket is None else (found.bracket[0] + by, found.bracket[1] + by)
+    return found._replace(value=found.value + by, bracket=bracket)
+
+
+def export(folder: Path, to: Literal["npz", "csv", "torch"], out: Path | None) -> int:
+    """Write the parameters of a machine in a form that other programs read."""
+    network = eq.load_network(runs.machine(folder), fallback=True)
+    table = runs.described(folder).get("table", {})
+    endings = {"npz": ".npz", "csv": ".csv", "torch": ".pt"}
+    path = Path(out or folder / f"machine{endings[to]}")
+    arrays: dict[str, Any] = {f"{layer.name}.bias": np.asarray(layer.bias) for layer in network.layers}
+    for coupling in network.couplings:
+        arrays[f"{'-'.join(coupling.ends)}.weight"] = np.asarray(coupling.matrix())
+    if to == "csv":
+        _as_csv(path, network, table)
+    elif to == "npz":
+        extra: dict[str, Any] = {f"{layer.name}.unit": np.array(type(layer.unit).__name__) for layer in network.layers}
+        if table:
+            extra |= {"names": np.array(table["names"]), "offset": table["offset"], "scale": table["scale"]}
+        with files.replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays, **extra)
+    else:
+        try:
+            import torch
+        except ImportError:
+            check.refuse("to", "'torch', which is not installed here", "npz or csv; or pip install torch first")
+        with files.replacing(path) as temporary, temporary.open("wb") as file:
+            torch.save({name: torch.from_numpy(value.copy()) for name, value in arrays.items()}, file)
+    shapes = ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in arrays.items())
+    say(f"{path}: {shapes}")
+    return 0
+
+
+def _as_csv(path: Path, network: eq.Network, table: dict[str, Any]) -> None:
+    """Couplings as a table, features down and hidden units across, with both biases; for two layers."""
+    if len(network.layers) != 2:
+        check.refuse(
+            "to", "'csv' for a network of " + str(len(network.layers)) + " layers", "npz, which holds any number"
+        )
+    weights = np.asarray(network.couplings[0].matrix())
+    visible, hidden = (np.asarray(layer.bias) for layer in network.layers)
+    names = table.get("names") or [str(place + 1) for place in range(len(visible))]
+    rows = np.vstack([np.column_stack([visible, weights]), np.concatenate([[np.nan], hidden])])
+    header = ["feature", "bias", *pictures.hidden_names(weights)]
+    pictures.write_csv(path, header, [*names, "bias of hidden units"], rows)

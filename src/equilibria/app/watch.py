@@ -1,0 +1,91 @@
+"""What is looked at while a machine learns: the likelihood of what it learns from and of what was held out, and the console."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+import equilibria as eq
+from equilibria.learn.stopping import Row
+from equilibria.measure.partition import summable
+
+_EXACT = 2**14  # states of a sum that is done at every record
+_WORK = 3e7  # cumulants at every record
+_MOST_ROWS = 500
+_LINES = 20  # on the console, about
+
+
+def measure_of(network: eq.Network) -> str:
+    """What can be had at every record without slowing learning down."""
+    if summable(network, _EXACT):
+        return "log-likelihood"
+    return "pseudo-likelihood" if network.layers[0].unit.two_valued else "reconstruction"
+
+
+def likelihood(network: eq.Network, rows: np.ndarray, measure: str) -> float:
+    """The mean over rows of what `measure_of` named, in nats per example; for "reconstruction" minus the squared error."""
+    if measure == "log-likelihood":
+        return eq.log_likelihood(network, rows, "exact", probabilities=True).value
+    if measure == "pseudo-likelihood":
+        return eq.pseudo_likelihood(network, rows, probabilities=True)
+    return -float(np.mean((rows - _reconstructed(network, rows)) ** 2))
+
+
+def _reconstructed(network: eq.Network, rows: np.ndarray) -> np.ndarray:
+    first, second = network.names[:2]
+    means = network.layer(second).unit.mean(network.field({first: jnp.asarray(rows, float)}, second))
+    return np.asarray(network.layer(first).unit.mean(network.field({second: means}, first)))
+
+
+def watching(
+    network: eq.Network, learned: np.ndarray, held: np.ndarray, seed: int
+) -> Callable[[eq.Network], dict[str, Any]]:
+    """Metrics for `train`: the singular values, and how probable some examples of both parts are."""
+    measure = measure_of(network)
+    work = learned.shape[1] * network.layers[1].size
+    most = int(np.clip(_WORK / work, 50, _MOST_ROWS))
+    chosen = np.random.default_rng([seed % 2**32, 2])
+    parts = {"training": learned, "validation": held}
+    shown = {name: rows[np.sort(chosen.permutation(len(rows))[:most])] for name, rows in parts.items() if len(rows)}
+    spectrum = eq.watch_spectrum()
+
+    def measured(network: eq.Network) -> dict[str, Any]:
+        found = {name: likelihood(network, rows, measure) for name, rows in shown.items()}
+        return {**found, **spectrum(network)}
+
+    return measured
+
+
+class Console(eq.Callback):
+    """Tells a person how learning goes, in some twenty lines."""
+
+    def __init__(self, measure: str, epochs: int, per_epoch: int, *, quiet: bool = False):
+        self.measure, self.epochs, self.per_epoch, self.quiet = measure, epochs, per_epoch, quiet
+        self.every = max(1, -(-epochs // _LINES))
+        self.began = time.monotonic()
+
+    def begin(self) -> None:
+        """Start the clock."""
+        self.began = time.monotonic()
+
+    def record(self, step: int, parameters: Any, row: Row) -> None:
+        """One line, at the ends of some epochs."""
+        epoch, rest = divmod(step, self.per_epoch)
+        if self.quiet or rest or (epoch % self.every and epoch not in (1, self.epochs)):
+            return
+        names = {"training": "training", "validation": "held out"}
+        found = ", ".join(f"{float(row[name]):.4g} {told}" for name, told in names.items() if name in row)
+        seconds = time.monotonic() - self.began
+        say(f"epoch {epoch:>{len(str(self.epochs))}} of {self.epochs}  {self.measure} {found}  ({seconds:.0f} s)")
+
+
+def say(line: str) -> None:
+    """A line on the console, clear of progress bars."""
+    tqdm.write(line, file=sys.stdout)
+    sys.stdout.flush()

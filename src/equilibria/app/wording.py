@@ -1,0 +1,48 @@
+"""Errors of the library in the words of the command line: options in place of arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# Arguments of the library that the command line calls otherwise.
+_OTHERWISE = {
+    "missing=keep": "--missing sum-out",
+    "allow_large=True": "--allow-large",
+    "resume=True": "--resume",
+    "id_column=None": "--id-column none",
+}
+_OPTIONS = """
+allow_large array batch_size binarise chains columns count data divide_by drop epochs final_rate header hidden hidden_units
+id_column image_shape learning_rate method missing out patience points recipe seed sleep steps sweeps temperature
+time_limit to validation visible_units
+""".split()  # noqa: SIM905
+
+
+def in_options(message: str, given: Sequence[str] = ()) -> str:
+    """A message in one line, with `--learning-rate` where the library says `learning_rate`.
+
+    Args:
+        message: of an error.
+        given: the words on the command line; what is neither there nor known is left as it is.
+
+    Returns:
+        The message.
+
+    >>> in_options("learning_rate: got -1; allowed: finite and > 0")
+    '--learning-rate: got -1; allowed: finite and > 0'
+    >>> in_options("data: got a missing cell; allowed: missing=keep or drop=dose")
+    '--data: got a missing cell; allowed: --missing sum-out or --drop dose'
+    """
+    line = " ".join(message.split())
+    for ours, theirs in _OTHERWISE.items():
+        line = line.replace(ours, theirs)
+    known = {*_OPTIONS, *(word.lstrip("-").replace("-", "_") for word in given if word.startswith("--"))}
+    name, colon, rest = line.partition(": got ")
+    if colon and name in known:
+        line = f"{_option(name)}{colon}{rest}"
+    return re.sub(r"\b(\w+)=(?=[^\s=])", lambda found: f"{_option(found[1])} " if found[1] in known else found[0], line)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,1 @@
+"""One reader of tables, whatever file, frame or array people have them in."""

@@ -1,0 +1,132 @@
+"""Tables in HDF5 files: plain arrays, and the matrix of an AnnData or a 10x file, sparse or not. Links are not followed out."""
+
+from __future__ import annotations
+
+import math
+from typing import IO, Any
+
+import h5py
+import numpy as np
+
+from equilibria import check
+from equilibria.data.tables.arrays import filled
+from equilibria.data.tables.raw import Raw, check_size, chosen, of_array, refusing
+
+_PARTS = {"data", "indices", "indptr"}
+_ALLOWED = "an HDF5 file with a table of numbers"
+
+
+def read_hdf5(file: IO[bytes], label: str, array: str | None, allow_large: bool) -> Raw:
+    """The table in an HDF5 file, X where it is AnnData's, with the names of variables and observations."""
+    with refusing(label, _ALLOWED), h5py.File(file, "r") as root:
+        annotated = "X" in root and {"obs", "var"} <= set(root)
+        path = ("X" if annotated else chosen(label, _tables(root), None)) if array is None else array
+        values = _values(_followed(root, path, label), f"{label} at {path}", allow_large)
+        raw = of_array(values, f"{label} at {path}")
+        if annotated:
+            names, ids = (_index(root, axis, size, label) for axis, size in (("var", 1), ("obs", 0)))
+            names = names if names is not None and len(names) == raw.cells.shape[1] else None
+            ids = ids if ids is not None and len(ids) == len(raw.cells) else None
+            return raw._replace(names=None if names is None else [str(name) for name in names], ids=ids)
+        if "matrix" in path.split("/")[-1:] and _PARTS | {"barcodes"} <= set(root[path]):
+            return _named_10x(root[path], raw, label)
+        return raw
+
+
+def _tables(root: h5py.Group) -> list[str]:
+    """The paths of all arrays and sparse matrices; what is behind links is not looked at."""
+    found: list[str] = []
+
+    def look(group: h5py.Group, before: str) -> None:
+        for name in group:
+            path = f"{before}{name}"
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                found.append(path)  # asked for by name it is followed, or refused in a sentence
+                continue
+            thing = group[name]
+            if isinstance(thing, h5py.Dataset) or set(thing) >= _PARTS:
+                found.append(path)
+            else:
+                look(thing, f"{path}/")
+
+    look(root, "")
+    return found
+
+
+def _followed(root: h5py.Group, path: str, label: str) -> Any:
+    """What is at a path, if every step of the way stays in the file."""
+    here: Any = root
+    for step in (part for part in path.split("/") if part):
+        link = here.get(step, getlink=True) if isinstance(here, h5py.Group) else None
+        if link is None:
+            check.refuse("array", f"{path!r}, which {label} does not hold", f"one of {', '.join(_tables(root)[:20])}")
+        if isinstance(link, h5py.ExternalLink):
+            given = f"{label}, whose {path!r} is a link to another file, {link.filename}"
+            check.refuse("data", given, "a table in the file itself: links to other files are not followed")
+        if isinstance(link, h5py.SoftLink):
+            if link.path.strip("/") == path.strip("/"):
+                check.refuse("data", f"{label}, whose {path!r} is a link to itself", _ALLOWED)
+            target = link.path if link.path.startswith("/") else f"{here.name}/{link.path}"
+            if target not in root:
+                check.refuse("data", f"{label}, whose {path!r} is a link to {link.path}, which is not there", _ALLOWED)
+            here = _followed(root, target, label)
+        else:
+            here = here[step]
+    return here
+
+
+def _values(thing: Any, label: str, allow_large: bool) -> np.ndarray:
+    if isinstance(thing, h5py.Dataset):
+        if thing.is_virtual or thing.external:
+            check.refuse("data", f"{label}, whose numbers are in another file", "a table in the file itself")
+        if thing.shape is None:
+            check.refuse("data", f"{label}, which is empty", _ALLOWED)
+        check_size(label, math.prod(thing.shape) * thing.dtype.itemsize, allow_large)
+        return np.asarray(thing)
+    if not isinstance(thing, h5py.Group) or not set(thing) >= _PARTS:
+        given = f"{label}, a group with {', '.join(list(thing)[:8]) or 'nothing in it'}"
+        check.refuse("array", given, "an array or a sparse matrix")
+    return _matrix(thing, label, allow_large)
+
+
+def _matrix(group: h5py.Group, label: str, allow_large: bool) -> np.ndarray:
+    """A sparse matrix as AnnData keeps it, or as 10x does (genes by cells, by columns)."""
+    from scipy import sparse
+
+    data, indices, indptr = (_values(_followed(group, part, label), label, allow_large) for part in sorted(_PARTS))
+    attributes = dict(group.attrs)
+    encoding = str(attributes.get("encoding-type", attributes.get("h5sparse_format", "csc")))
+    shape = attributes.get("shape", attributes.get("h5sparse_shape"))
+    if shape is None and "shape" in group:
+        shape = np.asarray(group["shape"])
+    if shape is None or len(shape) != 2:
+        check.refuse("data", f"{label}, a sparse matrix without its shape", _ALLOWED)
+    kind = sparse.csr_array if "csr" in encoding else sparse.csc_array
+    matrix = kind((data, indices, indptr), shape=tuple(int(size) for size in shape))
+    matrix.check_format(
+        full_check=True
+    )  # what a file says is not believed: indices beyond the shape would write anywhere
+    return filled(matrix.T if "barcodes" in group else matrix, label, allow_large)
+
+
+def _index(root: h5py.Group, axis: str, size: int, label: str) -> np.ndarray | None:
+    """The names along an axis of an AnnData file, old or new."""
+    table = root[axis]
+    if isinstance(table, h5py.Dataset):  # before 2019: records
+        fields = table.dtype.names or ()
+        return _text(table[fields[0]]) if fields else None
+    key = table.attrs.get("_index", "_index" if "_index" in table else "index")
+    key = key.decode() if isinstance(key, bytes) else str(key)
+    found = _followed(table, key, label) if key in table else None
+    return _text(found) if isinstance(found, h5py.Dataset) else None
+
+
+def _named_10x(group: h5py.Group, raw: Raw, label: str) -> Raw:
+    features = group.get("features", {})
+    names = _text(features["name"]) if "name" in features else None
+    return raw._replace(names=None if names is None else list(names), ids=_text(group["barcodes"]))
+
+
+def _text(dataset: Any) -> np.ndarray:
+    values = np.asarray(dataset)
+    return np.array([value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in values])

@@ -1,0 +1,115 @@
+"""What a newcomer tries first, and gets wrong: a sentence, or what it looks like."""
+
+import logging
+import pydoc
+
+import numpy as np
+import pytest
+
+import equilibria as eq
+
+DATA = np.eye(4)
+
+
+def machine():
+    return eq.rbm(4, 2, key=0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (eq.pcd, r"rule: got <function pcd .*>, which is not called; allowed: eq\.pcd\(steps=10\), called"),
+        ("pcd", r"rule: got 'pcd'; allowed: eq\.pcd\(steps=10\), called"),
+        ("adam", r"rule: got 'adam'; allowed: a rule such as eq\.pcd\(steps=10\)"),
+        (3, r"rule: got 3; allowed: a rule such as"),
+    ],
+)
+def test_a_recipe_by_name_or_not_called_is_answered_by_how_it_is_written(rule, message):
+    with pytest.raises(ValueError, match=message):
+        eq.train(machine(), DATA, rule, epochs=1, key=0)
+
+
+@pytest.mark.parametrize(
+    "data", [["a", "b"], [["a", "b", "c", "d"]], [[None, 1, 0, 1]], np.array([["1", "0", "1", "0"]])]
+)
+def test_words_are_no_data(data):
+    with pytest.raises(ValueError, match=r"data\['visible'\]: got (values of type|shape)"):
+        eq.train(machine(), data, eq.cd(1), epochs=1, key=0)
+
+
+def test_grey_data_are_told_what_they_need():
+    with pytest.raises(ValueError, match=r"got 0\.5 among the values; allowed: only .* probabilities=True"):
+        eq.train(machine(), np.full((3, 4), 0.5), eq.cd(1), epochs=1, key=0)
+    with pytest.raises(ValueError, match=r"got 7 among the values; allowed: only \(0\.0, 1\.0\) for Binary units"):
+        eq.train(machine(), np.full((3, 4), 7.0), eq.cd(1), epochs=1, key=0)
+
+
+def test_one_load_and_one_cue_will_do():
+    assert eq.recall_at_load(100, 0.05, key=0).sizes == {"load": 1}
+    with pytest.raises(ValueError, match="loads: got"):
+        eq.recall_at_load(100, -0.05, key=0)
+    with pytest.raises(ValueError, match="one number, or several in a row"):
+        eq.recall_at_load(100, [], key=0)
+
+
+def test_a_network_is_saved_where_it_looks_like(tmp_path):
+    path = eq.save_network(tmp_path / "net.eqx", machine())
+    assert path == tmp_path / "net.eqx"
+    assert path.is_file()
+    assert eq.load_network(path).names == ("visible", "hidden")
+    assert eq.save_network(tmp_path / "net.eqx", eq.rbm(5, 2, key=0)) == path
+    assert eq.load_network(path).layers[0].size == 5
+    with pytest.raises(ValueError, match=r"net\.npz; allowed: a file that ends in \.eqx or \.safetensors, or a folder"):
+        eq.save_network(tmp_path / "net.npz", machine())
+    assert eq.save_network(tmp_path / "run.1", machine()).parent == tmp_path / "run.1"
+
+
+def test_help_shows_what_a_user_calls():
+    told = pydoc.render_doc(eq.Network, renderer=pydoc.plaintext)
+    assert "free_energy(" in told
+    for machinery in ("__dataclass_fields__", "__subclasshook__", "__getattribute__", "inherited from equinox"):
+        assert machinery not in told
+
+
+def test_pictures_are_found():
+    assert eq.plots.PALETTE
+    assert "plots" in dir(eq)
+
+
+def test_callbacks_get_the_metrics_and_the_log_tells_them(caplog):
+    seen = []
+    with caplog.at_level(logging.INFO, "equilibria"):
+        eq.train(
+            machine(),
+            DATA,
+            eq.cd(1),
+            epochs=2,
+            batch_size=2,
+            metrics=lambda network: {"size": 3.0},
+            callbacks=[lambda step, network, row: seen.append((step, float(row["size"]), "contrast" in row))],
+            key=0,
+        )
+    assert seen == [(1, 3.0, True), (2, 3.0, True), (4, 3.0, True)]
+    assert [record.name.partition(".")[0] for record in caplog.records] == ["equilibria"] * 3
+    assert "step 4, epoch 2" in caplog.records[-1].message
+    assert "size 3" in caplog.records[-1].message
+
+
+def test_the_library_prints_nothing(capsys):
+    eq.train(machine(), DATA, eq.cd(1), epochs=1, batch_size=2, key=0)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_grey_pseudo_likelihood_is_the_mean_over_both_values():
+    """With grey values a neuron's two values count by their probabilities; the others stay at their means."""
+    network, rows = eq.rbm(3, 2, scale=1.0, key=1), np.array([[0.3, 1.0, 0.6], [0.0, 0.5, 1.0]], np.float32)
+    expected = 0.0
+    for row in rows:
+        for place, share in enumerate(row):
+            ends = np.stack([np.where(np.arange(3) == place, value, row) for value in (0, 1)])
+            free = np.asarray(network.free_energy({"visible": ends.astype(np.float32)}, ["hidden"]), float)
+            logs = -free - np.logaddexp(*-free)
+            expected += (1 - share) * logs[0] + share * logs[1]
+    assert eq.pseudo_likelihood(network, rows, probabilities=True) == pytest.approx(expected / 2, abs=1e-5)
+    bits = np.array([[0, 1, 1], [1, 0, 0]])
+    assert eq.pseudo_likelihood(network, bits, probabilities=True) == eq.pseudo_likelihood(network, bits)
