@@ -153,7 +153,7 @@ def correlations(rows: np.ndarray, draws: np.ndarray) -> Figure:
 def _against(panel: plots.Axes, data: np.ndarray, samples: np.ndarray, title: str) -> None:
     low, high = min(data.min(), samples.min()), max(data.max(), samples.max())
     panel.plot([low, high], [low, high], color="0.6", lw=0.8)
-    panel.plot(data, samples, ".", ms=2.5, alpha=0.5, rasterized=True)
+    panel.plot(data, samples, ".", ms=6 if len(data) < 200 else 2.5, alpha=0.5, rasterized=True)
     panel.set(xlabel="data", ylabel="samples", title=title)
 
 
