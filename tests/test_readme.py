@@ -3,14 +3,17 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import equilibria as eq
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
-def run(example: str, capsys) -> list[str]:
-    exec(compile(example, "README.md", "exec"), {})
+def run(example: str, capsys, names: dict | None = None) -> list[str]:
+    exec(compile(example, "README.md", "exec"), {} if names is None else names)
     return capsys.readouterr().out.splitlines()
 
 
@@ -25,7 +28,14 @@ def test_remember(capsys):
 
 
 def test_learn_a_distribution(capsys):
-    assert run(EXAMPLES[1], capsys)[0].startswith("(9, 64)")
+    """Images that it has not seen are more likely than if their pixels were independent, by more than ln Z is in doubt."""
+    names: dict = {}
+    assert run(EXAMPLES[1], capsys, names)[0].startswith("(9, 64)")
+    images, unseen = names["images"], eq.data.binarise(eq.data.digits().test_images, levels="binary")
+    on = (images.sum(0) + 1) / (len(images) + 2)
+    apart = float(np.mean(unseen @ np.log(on) + (1 - unseen) @ np.log(1 - on)))
+    learned = eq.log_likelihood(names["run"].network, unseen, "ais", chains=100, steps=500, key=0)
+    assert learned.bracket[0] > apart + 5
 
 
 def test_learn_to_classify(capsys):

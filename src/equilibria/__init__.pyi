@@ -60,6 +60,7 @@ from .measure.likelihood import log_likelihood as log_likelihood
 from .measure.likelihood import pseudo_likelihood as pseudo_likelihood
 from .measure.matching import Match as Match
 from .measure.matching import match_fields as match_fields
+from .measure.minima import log_minima as log_minima
 from .measure.overlaps import overlap as overlap
 from .measure.overlaps import replica_overlap as replica_overlap
 from .measure.partition import log_partition as log_partition

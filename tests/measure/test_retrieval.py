@@ -90,12 +90,23 @@ def test_observables_are_recorded_inside_the_loop():
     assert (np.diff(seen["energy"], axis=0) <= 1e-4).all()
 
 
-def test_basins_end_and_sleep_widens_none_of_the_patterns_away():
+def test_basins_end_and_sleep_widens_them():
+    """Twenty patterns of this size are a load at which Hebb's basins are narrow: cues in between tell the two apart."""
     crowded = np.asarray(eq.data.random_patterns(20, SIZE, key=jax.random.key(8)))
-    basin = eq.basin_of_attraction(eq.hopfield(crowded), crowded, [0.1, 0.4, 0.9], key=9)
-    assert basin.retrieved.values[0] < 0.5 < basin.retrieved.values[2]
-    assert basin.overlap.sel(cue=0.9) > 0.95
-    np.testing.assert_array_equal(basin.cue, [0.1, 0.4, 0.9])
+    cues = [0.1, 0.3, 0.4, 0.5, 0.9]
+    awake, asleep = (
+        eq.basin_of_attraction(eq.hopfield(crowded, sleep=sleep), crowded, cues, key=9) for sleep in (0.0, 5.0)
+    )
+    np.testing.assert_array_equal(awake.cue, cues)
+    for basin in (awake, asleep):
+        assert basin.retrieved.values[0] < 0.5 < basin.retrieved.values[-1]
+        assert (basin.error.values <= 0.5 / np.sqrt(20) * 1.03).all()  # an overlap spreads over less than [0, 1]
+    assert asleep.overlap.sel(cue=0.9) > 0.999  # fixed points themselves, once slept
+    assert awake.overlap.sel(cue=0.9) > 0.95
+    # of sixty cues in between more are followed after sleep, by more than three standard deviations of a fair coin
+    middle = slice(0.3, 0.5)
+    more = 20 * (asleep.retrieved.sel(cue=middle) - awake.retrieved.sel(cue=middle)).sum()
+    assert more > 3 * np.sqrt(60 / 4)
 
 
 def test_recall_is_lost_at_high_load():

@@ -1,47 +1,168 @@
-"""The experiments of Scellier and Bengio at the smallest size: they run, plot and judge; training goes on after a stop."""
+"""The experiments of Scellier and Bengio: parts are right, small runs judge as they should, training goes on after a stop."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 from equilibria import plots
-from equilibria.papers.scellier2017 import comparison, stdp, stochastic, table2, theorem
+from equilibria.papers.scellier2017 import (
+    comparison,
+    contrastive,
+    curves,
+    fig5a,
+    relaxation,
+    signals,
+    stdp,
+    stochastic,
+    table2,
+    theorem,
+    training,
+)
+from equilibria.papers.scellier2017.energy import draw, energy, layered
 from equilibria.progress import progress
 
-SMALL = {
-    theorem: theorem.Config(networks=1, neurons=4, nudges=(0.03, 0.01)),
-    stdp: stdp.Config(neurons=5, steps=(0.25, 0.125, 0.0625)),
-    stochastic: stochastic.Config(temperatures=(1.0,), chains=100, steps=400),
-    comparison: comparison.Config(hidden=8, epochs=1, probe=20),
-}
 
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        pytest.param(module, marks=pytest.mark.slow) if module in (comparison, stochastic) else module
-        for module in SMALL
-    ],
-    ids=lambda module: module.__name__.split(".")[-1],
-)
-def test_small_runs(module):
-    dataset = module.run(SMALL[module], progress)
+def judged(module, dataset):
+    """What does not hold, and that the figure can be drawn."""
     with plots.style():
         assert module.plot(dataset).axes
-    claims = module.claims(dataset)
-    assert claims
-    if module is not comparison:  # what needs no learning holds at any size
-        assert [claim.says for claim in claims if not claim.held] == []
-    else:
-        assert claims[0].held  # the gradient is the gradient
+    return [claim.says for claim in module.claims(dataset) if claim.verdict == "not held"]
 
 
-def test_table2_goes_on_after_a_stop(tmp_path, monkeypatch):
+def test_the_theorem_holds_and_a_wrong_gradient_would_not():
+    found = theorem.run(theorem.Config(networks=1, neurons=4, nudges=(0.03, 0.01)), progress)
+    assert judged(theorem, found) == []
+    biased = found.assign(error=found["error"] + 0.05)  # an error that does not fall with the nudge
+    assert len(judged(theorem, biased)) == 2
+
+
+@pytest.mark.slow
+def test_the_stochastic_theorem_with_few_and_more_neurons():
+    small = stochastic.Config(temperatures=(1.0,), chains=100, steps=400, many=(4,), networks=2)
+    found = stochastic.run(small, progress)
+    assert judged(stochastic, found) == []
+    assert found["parameters"].values.tolist() == [[22.0, 22.0]]  # 6 pairs, 4 biases, 12 weights to the inputs
+
+
+def test_stdp_adds_up_and_its_pairs_of_spikes_follow_the_average():
+    found = stdp.run(stdp.Config(neurons=5, steps=(0.25, 0.125, 0.0625), spikes=100_000, seeds=2), progress)
+    assert judged(stdp, found) == []
+    exact = found["exact"].values
+    np.testing.assert_allclose(exact, -exact[::-1], atol=1e-9)  # two neurons alike: exchanging them turns the sign
+    assert len(judged(stdp, found.assign(curve=-found["curve"]))) >= 3
+
+
+@pytest.mark.slow
+def test_gradients_of_the_relatives():
+    """Before it has learned, a network's nudged gradient is the exact one, and ordinary back-propagation's is not."""
+    found = comparison.run(comparison.Config(hidden=8, epochs=1, probe=20))
+    first = found["cosine"].isel(epoch=0, start=0)
+    assert float(first.sel(rule="equilibrium propagation, centered")) > 0.999
+    assert float(first.sel(rule="recurrent back-propagation")) > 0.9999
+    assert float(first.sel(rule="ordinary back-propagation")) < 0.99
+    with plots.style():
+        assert comparison.plot(found).axes
+
+
+def test_errors_are_sent_back_through_neighbouring_layers_only():
+    """What carries a change from layer to layer, -d2F/ds2 off its diagonal, is ρ' W ρ'."""
+    sizes = (4, 3, 2)
+    parameters, _, world = draw(0, sum(sizes), inputs=3, outputs=2)
+    parameters = layered(parameters, sizes)
+    assert not parameters["weights"][:4, 7:].any()
+    assert not parameters["input"][4:].any()
+    with jax.enable_x64(True):
+        rest = jnp.asarray(np.random.default_rng(1).normal(size=sum(sizes)))
+        curvature = np.asarray(jax.hessian(lambda s: energy(parameters, 0.0, s, world))(rest))
+    rates = 1 - np.tanh(np.asarray(rest)) ** 2
+    upper = np.triu(parameters["weights"], 1)
+    off = ~np.eye(sum(sizes), dtype=bool)
+    np.testing.assert_allclose(-curvature[off], (rates[:, None] * (upper + upper.T) * rates)[off], atol=1e-10)
+
+
+def test_signals_arrive_layer_by_layer():
+    found = signals.run(signals.Config(sizes=(6, 6, 3), seeds=2, duration=30.0))
+    assert judged(signals, found) == []
+    assert float(found["early"].isel(layer=0).isel(time=-1).max()) < 0.9999  # late changes are something else
+
+
+def test_a_negative_contrastive_cost_is_seen_as_one():
+    """Two valleys: free it falls into the upper one, clamped it crosses to the lower."""
+    parameters = {
+        "weights": np.array([[0.0, 3.0], [0.0, 0.0]]), "biases": np.array([0.1, -0.2]), "input": np.zeros((2, 1)),
+    }  # fmt: skip
+    world = (np.zeros(1), np.array([-0.9]))
+    with jax.enable_x64(True):
+        free = contrastive._rest(parameters, 0.0, jnp.array([0.5, 0.5]), world, steps=3000)
+        clamped = contrastive._rest(parameters, 0.0, free, world, steps=3000, clamped=True)
+        gap = energy(parameters, 0.0, clamped, world) - energy(parameters, 0.0, free, world)
+    assert free[1] > 0.5  # the wrong valley
+    assert np.tanh(clamped[1]) == pytest.approx(-0.9)
+    assert gap < 0
+
+
+def test_the_contrastive_figure_counts():
+    found = contrastive.run(contrastive.Config(strengths=(0.5, 2.5), count=30, steps=3000, seeds=2))
+    share = (found["contrastive"] < 0).mean(("start", "network")).values
+    assert share[0] == 0
+    assert share[1] > 0.05
+    assert judged(contrastive, found) == []
+
+
+def test_schedules_are_those_of_table_2():
+    """In the convention of half the squared error, nudge and rates of each reading with one and with two hidden layers."""
+    seen = {
+        name: [
+            (float(plan.recipe.plus.nudge), plan.rates[0], plan.recipe.random_sign)
+            for plan in (training.table_schedule(depth, name) for depth in (1, 2))
+        ]
+        for name in training.READINGS
+    }
+    assert seen == {
+        "equation 9": [(1.0, 0.1, False), (1.0, 0.4, False)],
+        "equation 52": [(2.0, 0.2, False), (2.0, 0.8, False)],
+        "code of 2016": [(1.0, 0.2, False), (2.0, 0.8, False)],
+        "code of 2017": [(1.0, 0.2, True), (2.0, 0.8, True)],
+    }
+    steps = [
+        (int(plan.recipe.base.how.steps), int(plan.recipe.plus.how.steps))
+        for plan in (training.table_schedule(depth, "equation 9") for depth in (1, 2, 3))
+    ]
+    assert steps == [(20, 4), (100, 6), (500, 8)]
+    assert [len(row.rates) for row in training.TABLE.values()] == [2, 3, 4]
+
+
+def test_a_nudge_without_the_half_is_twice_the_nudge_with_it():
+    """Equation 52's cost at ξ = 1 in its own convention: the same update as ours with nudge 2 and twice the rate."""
+    import equilibria as eq
+
+    network = eq.layered((5, 4, 3), key=0)
+    rng = np.random.default_rng(0)
+    data = {"input": rng.random((6, 5), np.float32), "output": np.eye(3, dtype=np.float32)[rng.integers(0, 3, 6)]}
+
+    def whole(state, target):
+        return jnp.sum((state - target) ** 2, axis=-1)
+
+    def gradient(nudge, cost):
+        rule = eq.equilibrium_propagation(
+            nudge, free=eq.GradientFlow(20), nudged=eq.GradientFlow(4), symmetric=False, **cost
+        )
+        found = rule.step(network, data, carry={}, index=jnp.arange(6), key=jax.random.key(0)).gradient
+        return np.asarray(found.couplings[0].weights)
+
+    np.testing.assert_allclose(2 * gradient(2.0, {}), gradient(1.0, {"cost": whole}), rtol=1e-4, atol=1e-7)
+
+
+def small_curve():
+    return curves.Config(depth=1, epochs=2, seeds=1, images="digits", train=200, size=10)
+
+
+def test_training_goes_on_after_a_stop(tmp_path, monkeypatch):
     """Two epochs at once, or stopped in the second and gone on with from the first one's checkpoint: the same errors."""
-    small = table2.Config(
-        train=200, paper_size=10, paper_epochs=(2, 0, 0), fast_epochs=(0, 0, 0), our_epochs=(0, 0, 0), seed=1
-    )
-    once = table2.run(small, tmp_path / "once")
-    error, calls = table2.error, []
+    once = curves.run(small_curve(), tmp_path / "once")
+    error, calls = curves.error, []
 
     def stopped(*arguments):
         """Two errors are measured after each epoch."""
@@ -50,24 +171,50 @@ def test_table2_goes_on_after_a_stop(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return error(*arguments)
 
-    monkeypatch.setattr(table2, "error", stopped)
+    monkeypatch.setattr(curves, "error", stopped)
     with pytest.raises(KeyboardInterrupt):
-        table2.run(small, tmp_path / "twice")
-    monkeypatch.setattr(table2, "error", error)
-    again = table2.run(small, tmp_path / "twice")
+        curves.run(small_curve(), tmp_path / "twice")
+    monkeypatch.setattr(curves, "error", error)
+    again = curves.run(small_curve(), tmp_path / "twice")
     for column in ("train", "test", "unconverged"):
         np.testing.assert_array_equal(once[column], again[column])
-    assert once["train"].sizes == {"network": 1, "epoch": 2}
+    assert once["train"].sizes == {"seed": 1, "epoch": 2}
+
+
+def test_numbers_of_mnist_are_judged_on_mnist_alone():
+    """0.004% rounds to the paper's 0.00%, 0.006% does not; one seed of two that fails is told."""
+
+    def curve(train, images="mnist"):
+        errors = {"train": train, "validation": [0.024, 0.026], "test": [0.028, 0.029], "unconverged": [0.0, 0.0]}
+        data = {name: (("seed", "epoch"), np.reshape(values, (2, 1))) for name, values in errors.items()}
+        return xr.Dataset(data, {"epoch": [1]}, {"depth": 1, "images": images, "reading": "equation 9"})
+
+    assert judged(fig5a, curve([0.00002, 0.00004])) == []
+    assert judged(fig5a, curve([0.00002, 0.00006])) == ["1 hidden: training error in the last epoch, %"]
+    kinds = {claim.verdict for claim in fig5a.claims(curve([0.0, 0.0], "digits")) if not claim.ours}
+    assert kinds == {"not testable"}
+
+
+@pytest.mark.slow
+def test_a_phase_that_stops_early_is_at_rest():
+    small = relaxation.Config(
+        size=20, updates=20, steps=(0.25, 0.5), durations=(2.5, 5.0, 10.0), depths=(1, 2), learnings=(1,), probe=40,
+        longest=500, seeds=1,
+    )  # fmt: skip
+    found = relaxation.run(small)
+    assert found["at_tolerance"].sel(what="differ").max() == 0
+    longer = found["distance"].sel(step=0.5).isel(start=0)
+    assert (longer.diff("duration") <= 1e-6).all()
     with plots.style():
-        assert table2.plot(once).axes
-    assert {claim.expected for claim in table2.claims(once)} == {4.0, 18.0}
+        assert relaxation.plot(found).axes
 
 
-def test_schedules_are_those_of_table_2():
-    steps = [
-        (int(s.recipe.base.how.steps), int(s.recipe.plus.how.steps)) for s in map(table2.paper_schedule, (1, 2, 3))
-    ]
-    assert steps == [(20, 4), (100, 6), (500, 8)]
-    for depth in (1, 2, 3):
-        for schedule in table2.SCHEDULES.values():
-            assert len(schedule(depth).rates) == depth + 1
+@pytest.mark.slow
+def test_changes_of_layers_are_those_of_the_rates():
+    """Equal changes are equal; one rate leaves the last layer changing most."""
+    small = table2.Config(depths=(1,), size=20, updates=120, records=(60, 120), seeds=1, validate=100)
+    found = table2.run(small)
+    change = found["change"].isel(depth=0, start=0, record=-1)
+    equal = change.sel(way="equal changes").values
+    assert equal[1] / equal[0] == pytest.approx(1, abs=0.25)
+    assert judged(table2, found) is not None

@@ -2,6 +2,7 @@ from .ferromagnet import curie_weiss as curie_weiss
 from .hopfield_network.examples import dataset_entropy as dataset_entropy
 from .hopfield_network.examples import hopfield_examples as hopfield_examples
 from .hopfield_network.examples import hopfield_examples_capacity as hopfield_examples_capacity
+from .hopfield_network.examples import hopfield_examples_lines as hopfield_examples_lines
 from .hopfield_network.examples import hopfield_examples_step as hopfield_examples_step
 from .hopfield_network.order import hopfield as hopfield
 from .hopfield_network.order import hopfield_capacity as hopfield_capacity

@@ -9,6 +9,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import erf
 
+import equilibria as eq
+from equilibria.measure.storage import recall
 from equilibria.theory import (
     dataset_entropy,
     hopfield,
@@ -17,8 +19,8 @@ from equilibria.theory import (
     hopfield_examples_capacity,
     hopfield_examples_step,
 )
-from equilibria.theory.hopfield_network.observables import observables
-from equilibria.theory.hopfield_network.replica import ControlParameters, edge, retrieval, site
+from equilibria.theory.hopfield_network.observables import bare, observables
+from equilibria.theory.hopfield_network.replica import ControlParameters, disordered, edge, others, retrieval, site
 
 Z = np.linspace(-9, 9, 1501)
 WEIGHTS = np.exp(-(Z**2) / 2) / np.exp(-(Z**2) / 2).sum()
@@ -93,36 +95,79 @@ def test_small_numbers_by_brute_force(examples, temperature, supervised):
 
 @jax.jit
 @jax.value_and_grad
-def unlabelled_free_energy(v, load, temperature, rho, examples):
-    big, noise, q = v
-    w, chi = rho / (1 + rho), (1 - q) / temperature
+def unlabelled_free_energy(v, load, temperature, sleep, rho, examples):
+    """f(M, p, q, Q) of couplings whose factors have strength 1 once and w in M - 1 directions, up to a constant."""
+    big, p, q, q_self = v
+    beta, t, w = 1 / temperature, sleep, rho / (1 + rho)
+    strength, many = jnp.array([1.0, w]), jnp.array([1.0, examples - 1.0])
+    d = 1 - strength * beta * (1 + t) * (q_self - q)
+    answer = many @ (strength / d)
+    delta = 1 + load * t * answer
     # Gaussian entries of mean 1/sqrt(1+rho) and variance w
-    field = big / jnp.sqrt(1 + rho) + jnp.sqrt(noise + w * big**2) * Z
-
-    def modes(strength):
-        soft = 1 - strength * chi
-        return load * (temperature * jnp.log(soft) - strength * q / soft + strength) / 2
-
-    u = field / temperature
+    u = beta * (big / jnp.sqrt(1 + rho) + jnp.sqrt(load * p + w * big**2) * Z) / delta
     return (
-        big**2 / 2
-        + noise * chi / 2
-        + modes(1.0)
-        + (examples - 1) * modes(w)
-        - temperature * WEIGHTS @ jnp.logaddexp(u, -u)
+        big**2 * (1 + t / delta) / (2 * (1 + t))
+        + load * (1 + t) * (q_self - q - 1 / delta) * answer / 2
+        + load * beta * p * (q_self - q) / 2
+        + load / (2 * beta) * (many @ jnp.log(d))
+        + jnp.log(delta) / (2 * beta)
+        + load * p * t / (2 * (1 + t) * delta)
+        - WEIGHTS @ jnp.logaddexp(u, -u) / beta
     )
 
 
-def test_unlabelled_solution_is_a_stationary_point_of_the_free_energy():
-    load, temperature, rho, examples = 0.03, 0.2, 0.1, 20
-    given = [np.array([x]) for x in (temperature, 0.0, rho, np.inf, examples - 1.0)]
-    state = retrieval(np.array([load]), edge(*given).ratio, *given)
-    q = site(state.signal, state.noise, ControlParameters(*given)).square
+@pytest.mark.parametrize("branch", ["retrieval", "spin glass"])
+@pytest.mark.parametrize(("load", "sleep"), [(0.03, 0.0), (0.1, 1.0), (0.05, 10.0)])
+def test_unlabelled_solution_is_a_stationary_point_of_the_free_energy(load, sleep, branch):
+    temperature, rho, examples = 0.15, 0.05, 10
+    given = tuple(np.array([x]) for x in (temperature, sleep, rho, np.inf, examples - 1.0))
+    control, alpha = ControlParameters(*given), np.array([load])
+    state = retrieval(alpha, edge(*given).ratio, *given) if branch == "retrieval" else disordered(alpha, *given)
+    assert state.converged.all()
+    here = site(state.signal, state.noise, control)
+    q = others(here, state.signal, state.noise, state.delta, control).overlap
+    q_self = q + temperature * (here.slope / state.delta**2 - sleep / (1 + sleep) / state.delta)
+    point = [state.signal * state.delta, (state.noise * state.delta) ** 2 / load, q, q_self]
     with jax.enable_x64(True):
-        v = np.array([state.signal[0], state.noise[0] ** 2, q[0]])
-        value, slope = unlabelled_free_energy(v, load, temperature, rho, examples)
-        np.testing.assert_allclose(slope, 0, atol=1e-10)
-    assert observables(state, ControlParameters(*given)).free_energy[0] == pytest.approx(float(value), abs=1e-12)
+        v = np.array([float(x[0]) for x in point])
+        value, slope = unlabelled_free_energy(v, load, temperature, sleep, rho, examples)
+        np.testing.assert_allclose(slope, 0, atol=1e-11 * ((1 + sleep) / temperature) ** 2)
+    self_coupling, log_determinant = bare(alpha, control)
+    constant = (self_coupling - temperature * log_determinant) / 2
+    assert observables(state, control).free_energy[0] == pytest.approx(float(value) + constant[0], abs=1e-11)
+
+
+def test_self_couplings_of_unlabelled_examples_that_slept():
+    """J_ii and ln det(1 + t C) of one network by its eigenvalues: sums of N of them vary by 1/N."""
+    spins, load, sleep, examples, quality = 1200, 0.1, 3.0, 4, 0.6
+    rng = np.random.default_rng(0)
+    archetypes = rng.choice([-1.0, 1.0], size=(1, int(load * spins), spins))
+    seen = np.where(rng.random((examples, *archetypes.shape[1:])) < (1 + quality) / 2, 1, -1) * archetypes
+    rho = dataset_entropy(quality, examples)
+    rows = seen.reshape(-1, spins) / np.sqrt(examples * quality**2 * (1 + rho))
+    eigenvalues = np.linalg.eigvalsh(rows @ rows.T / spins)
+    control = ControlParameters(*(np.array(x) for x in (1.0, sleep, rho, np.inf, examples - 1.0)))
+    self_coupling, log_determinant = bare(np.array(load), control)
+    slept = (1 + sleep) * eigenvalues / (1 + sleep * eigenvalues)
+    assert self_coupling == pytest.approx(slept.sum() / spins, abs=2e-3)
+    assert log_determinant == pytest.approx(np.log1p(sleep * eigenvalues).sum() / spins, abs=2e-3)
+
+
+@pytest.mark.parametrize(("load", "sleep", "temperature"), [(0.1, 1.0, 0.1), (0.12, 5.0, 0.05)])
+def test_unlabelled_examples_that_slept_in_a_network(load, sleep, temperature):
+    """Beside the same network awake, which retrieves nothing at this load."""
+    size, examples, quality, chains = 1000, 8, 0.8, 40
+    pattern_key, blur_key, walk_key = jax.random.split(eq.key(3), 3)
+    archetypes = eq.data.random_patterns(round(load * size), size, key=pattern_key)
+    blurred = eq.data.blurred_examples(archetypes, examples, quality, key=blur_key)
+    about = {"entropy": dataset_entropy(quality, examples), "examples": examples, "supervised": False}
+    assert not hopfield_examples(load, temperature, **about).exists
+    network = eq.hopfield_from_examples(blurred, supervised=False, sleep=sleep)
+    found = np.asarray(recall(network, archetypes[:chains], temperature=temperature, sweeps=40, key=walk_key))
+    expected = hopfield_examples(load, temperature, sleep=sleep, **about).m
+    # archetypes of one network scatter by about 1/sqrt(N); four standard errors, and corrections of order 1/N
+    assert found.mean() == pytest.approx(expected, abs=4 * found.std() / np.sqrt(chains) + 3 / size)
+    assert 0.5 < expected < 0.9999
 
 
 @pytest.mark.parametrize("supervised", [True, False])
@@ -162,7 +207,6 @@ def test_blur_alone_has_no_threshold():
         ("entropy", {"entropy": -0.1}),
         ("examples", {"supervised": False}),
         ("examples", {"examples": 2.5}),
-        ("sleep", {"examples": 3, "supervised": False, "sleep": 1.0}),
         ("branch", {"branch": "memory"}),
     ],
 )

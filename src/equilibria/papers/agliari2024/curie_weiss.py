@@ -1,4 +1,4 @@
-"""The Curie-Weiss magnet: magnetisation against temperature, from theory, from sampling, and exactly at finite size."""
+"""The Curie-Weiss magnet: the law of its magnetisation below, at and above T_c, and its mean against temperature."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 import equilibria as eq
 from equilibria import plots
-from equilibria.papers.claims import Claim, at_most, close
+from equilibria.papers.claims import Claim, at_least, at_most, close
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Config:
 
     sizes: tuple[int, ...] = (100, 400)
     temperatures: tuple[float, ...] = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4)
+    shown: tuple[float, ...] = (0.8, 1.0, 1.2)  # where the whole law is looked at, in the smallest magnet
     chains: int = 40
     settling: int = 200
     sweeps: int = 800
@@ -27,13 +28,18 @@ class Config:
     seed: int = 0
 
 
-def exact_moments(size: int, temperature: float) -> tuple[float, float, float]:
-    """<|m|>, <m^2>, <m^4> of a finite magnet, by summing over the number of spins that point up."""
+def exact_law(size: int, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Every magnetisation of a finite magnet, and its probability: C(N, up) exp(N m^2 / 2T) over its sum."""
     up = np.arange(size + 1)
     m = 2 * up / size - 1
     logs = gammaln(size + 1) - gammaln(up + 1) - gammaln(size - up + 1) + size * m**2 / (2 * temperature)
     law = np.exp(logs - logs.max())
-    law /= law.sum()
+    return m, law / law.sum()
+
+
+def exact_moments(size: int, temperature: float) -> tuple[float, float, float]:
+    """<|m|>, <m^2>, <m^4> of a finite magnet."""
+    m, law = exact_law(size, temperature)
     return law @ np.abs(m), law @ m**2, law @ m**4
 
 
@@ -43,10 +49,11 @@ def run(config: Config, progress) -> xr.Dataset:
     shape = (len(config.sizes), len(temperatures), config.chains)
     moments = np.zeros((*shape, 3))
     exact = np.array([[exact_moments(size, temperature) for temperature in temperatures] for size in config.sizes])
+    laws = np.zeros((len(config.shown), config.chains, config.sizes[0] + 1))
     for index, size in enumerate(progress(config.sizes, "Curie-Weiss", "size")):
         magnet = eq.hopfield(np.ones((1, size)))
         heat = np.repeat(temperatures, config.chains)
-        start = np.ones((len(heat), size))
+        start = np.where(np.arange(len(heat)) % 2, 1.0, -1.0)[:, None] * np.ones(size)  # either way is as likely
         settled = eq.equilibrate(magnet, eq.Sweeps(config.settling), start, temperature=heat, key=config.seed)
         _, m = eq.trajectory(
             magnet, eq.Sweeps(config.sweeps), settled, temperature=heat, every=config.every, key=config.seed + 1,
@@ -54,6 +61,10 @@ def run(config: Config, progress) -> xr.Dataset:
         )  # fmt: skip
         m = np.asarray(m, float)[1:].reshape(-1, *shape[1:])
         moments[index] = np.stack([np.abs(m).mean(0), (m**2).mean(0), (m**4).mean(0)], axis=-1)
+        if index == 0:
+            up = np.rint((m + 1) * size / 2).astype(int)[:, [config.temperatures.index(T) for T in config.shown]]
+            for place in np.ndindex(laws.shape[:2]):
+                laws[place] = np.bincount(up[(slice(None), *place)], minlength=size + 1) / len(up)
     spread = moments.std(axis=2, ddof=1) / np.sqrt(config.chains)
     axes = ("size", "temperature", "moment")
     return xr.Dataset(
@@ -62,8 +73,15 @@ def run(config: Config, progress) -> xr.Dataset:
             "error": (axes, spread),
             "exact": (axes, exact),
             "theory": ("temperature", eq.theory.curie_weiss(temperatures).m),
+            "law": (("shown", "chain", "up"), laws),
+            "exact_law": (("shown", "up"), [exact_law(config.sizes[0], T)[1] for T in config.shown]),
         },
-        {"size": list(config.sizes), "temperature": temperatures, "moment": ["|m|", "m^2", "m^4"]},
+        {
+            "shown": list(config.shown),
+            "size": list(config.sizes),
+            "temperature": temperatures,
+            "moment": ["|m|", "m^2", "m^4"],
+        },
     )
 
 
@@ -83,8 +101,21 @@ def binder_crossing(dataset: xr.Dataset, source: str) -> float:
 
 
 def plot(dataset: xr.Dataset):
-    """Theory as a line, sampling as points, the exact sum at finite size as thin dashes."""
-    figure, axes = plots.panels()
+    """Left: theory as a line, sampling as points, the exact sum at finite size as dashes. Right: the law of the
+    magnetisation in
+    the smallest magnet, exact (lines) and sampled (points), below, at and above the critical temperature."""
+    figure, (axes, right) = plots.panels(2)
+    size = dataset.sizes["up"] - 1
+    m = 2 * dataset["up"].values / size - 1
+    for colour, temperature in zip(plots.PALETTE, dataset["shown"].values, strict=False):
+        here = dataset.sel(shown=temperature)
+        width = 2 / size
+        plots.theory_line(right, m, here["exact_law"] / width, colour=colour, label=f"$T = {temperature:g}$")
+        few, law = slice(None, None, max(1, size // 50)), here["law"]
+        error = law.std("chain") / np.sqrt(law.sizes["chain"])
+        plots.simulation_points(right, m[few], law.mean("chain")[few] / width, error[few] / width, colour=colour)
+    right.set(xlabel="magnetisation $m$", ylabel="density $P(m)$", title=f"N = {size}: lines exact, points sampled")
+    right.legend()
     fine = np.linspace(0.01, 1.5, 300)
     plots.theory_line(axes, fine, eq.theory.curie_weiss(fine).m, colour="black", label="theory, N → ∞")
     for colour, size in zip(plots.PALETTE, dataset["size"].values, strict=False):
@@ -111,10 +142,34 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     worst = float((np.abs(dataset["measured"] - dataset["exact"]) / error).max())
     largest = dataset.isel(size=-1).sel(moment="|m|")
     count = dataset["exact"].size
+    law, expected = dataset["law"].mean("chain"), dataset["exact_law"]
+    scatter = dataset["law"].std("chain") / np.sqrt(dataset.sizes["chain"])
+    often = expected > 0.005
+    middle, quarter = expected.sizes["up"] // 2, np.abs(2 * dataset["up"] / (dataset.sizes["up"] - 1) - 1)
+    dip = law.isel(up=middle) / law.max("up")
     found = [
         at_most(
+            "Below T_c the law of m has two peaks: its value at m = 0 over that at its peaks",
+            source="slide 'Curie-Weiss model', T < T_c", expected=0.5, measured=dip.isel(shown=0).values,
+            reason="the slide's sketch: two peaks apart",
+        ),
+        at_least(
+            "Above T_c it has one, at m = 0: value there over the largest", source="slide 'Curie-Weiss model', T > T_c",
+            expected=0.9, measured=dip.isel(shown=-1).values, reason="noise of a histogram",
+        ),
+        at_least(
+            "Near T_c it is broad: share of |m| above one quarter", source="slide 'Curie-Weiss model', T ∼ T_c", expected=0.25,
+            measured=law.isel(shown=1).where(quarter > 0.25).sum("up").values, reason="the slide's sketch: flat in the middle",
+        ),
+        at_most(
+            "The sampled law is the exact one: largest difference in standard errors, where P(m) > 0.005", source="exact sum",
+            expected=5.0, ours=True, every=True, over="temperature",
+            measured=(np.abs(law - expected) / scatter.clip(min=1e-5)).where(often).max("up").values,
+            reason="largest of some hundred deviations, errors from few chains",
+        ),
+        at_most(
             "Sampling agrees with the exact finite-size sums: largest deviation in standard errors",
-            source="slide 'The statistical mechanics setting'", expected=5, measured=worst,
+            source="slide 'The statistical mechanics setting'", expected=5, measured=worst, ours=True,
             reason=f"largest of {count} deviations, each over an error that is itself estimated",
         ),
         close(
@@ -137,3 +192,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {"quick": Config(), "paper": Config(sizes=(100, 400, 1600), chains=100, sweeps=4000)}
+DIFFERS = {name: ("the lecture shows sketches of the laws; ours are computed",) for name in PRESETS}

@@ -1,8 +1,14 @@
-"""Hopfield initialisation: a Boltzmann machine that classifies, started from patterns instead of from noise."""
+r"""Hopfield initialisation: a Boltzmann machine whose weights start as those of a Hopfield network, against small random ones.
+
+The lecture's panels are those of Smart and Zilman (ICLR 2021). Patterns are drawn from each class, one or five a class; the
+projection rule $J = \xi (\xi^T \xi)^{-1} \xi^T$ that stores them is, by the QR decomposition $\xi = Q R$, $J = Q Q^T$, and so a
+machine with Gaussian hidden neurons and weights Q, at inverse temperature $\beta$ with weights $\sqrt\beta\, Q$.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -11,173 +17,206 @@ import xarray as xr
 import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least
+from equilibria.papers.sweep import sweep
 
 SOURCE = "slide 'Hopfield network / Restricted Boltzmann machines equivalence', panels (a)-(d)"
-STARTS = ("normal", "Hopfield")
+STARTS = ("normal", "Hopfield", "k-means")
 CLASSES = 10
 
 
 @dataclass(frozen=True)
 class Config:
-    """Machines with each number of `hidden` neurons, a multiple of 10, trained for `epochs` from both starts."""
+    """Machines with each number of `hidden` neurons, a multiple of 10, trained by CD for `epochs` from every start."""
 
     dataset: str = "digits"
+    train: int = 1200
     hidden: tuple[int, ...] = (10, 50)
     epochs: int = 15
+    looks: tuple[int, ...] = (0, 1, 3, 15)  # epochs after which likelihood and accuracy are measured
     batch_size: int = 20
-    learning_rate: float = 0.01
-    steps: int = 1
-    seeds: int = 2
+    learning_rate: float = 0.003
+    steps: int = 5
+    beta: float = 2.0
+    chains: int = 100
+    annealing: int = 500
+    seeds: int = 1
     seed: int = 0
 
 
-def run(config: Config, progress) -> xr.Dataset:
-    """Accuracy on the test set after every epoch, and the weights at the end as pictures."""
-    images = getattr(eq.data, config.dataset)()
-    spins, labels = eq.data.binarise(images.train_images), images.train_labels
-    data = {"visible": spins, "label": np.eye(CLASSES, dtype=np.float32)[labels]}
-    test, answers = eq.data.binarise(images.test_images), images.test_labels
-    shape = (len(config.hidden), len(STARTS), config.seeds, config.epochs + 1)
-    accuracy, side = np.zeros(shape), images.train_images.shape[1]
-    pictures = np.zeros((len(config.hidden), len(STARTS), CLASSES, side, side))
-    per_epoch = len(spins) // config.batch_size
-    jobs = [
-        (size, start, seed)
-        for size in range(len(config.hidden))
-        for start in range(len(STARTS))
-        for seed in range(config.seeds)
+def class_patterns(hidden: int, spins: np.ndarray, labels: np.ndarray, seed: int) -> np.ndarray:
+    """Centres of `hidden` / 10 clusters in each class, (hidden, N); with one a class they are the class averages."""
+    from sklearn.cluster import KMeans  # slow to import
+
+    parts = hidden // CLASSES
+    found = [
+        KMeans(parts, n_init=1, random_state=seed).fit(spins[labels == c]).cluster_centers_ for c in range(CLASSES)
     ]
-    for size, start, seed in progress(jobs, "training", "machine"):
-        key = eq.key(config.seed + seed)
-        weights = (noise, averages)[start](config.hidden[size], spins, labels, key)
-        machine = classifier(spins, *weights)
-        run = eq.train(
-            machine,
-            data,
-            eq.cd(steps=config.steps),
-            epochs=config.epochs,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            metrics=lambda network: {"accuracy": accuracy_of(network, test, answers)},
-            record=[per_epoch * epoch for epoch in range(1, config.epochs + 1)],
-            show_progress=False,
-            key=key,
+    return np.concatenate(found)
+
+
+def projector(patterns: np.ndarray, beta: float) -> np.ndarray:
+    r"""The weights $\sqrt\beta\, Q$, (N, K), of the machine that is the projection rule on the signs of `patterns`.
+
+    >>> weights = projector(np.array([[1.0, 1, 1, -1], [1, 1, -1, -1]]), 1.0)
+    >>> (weights.T @ weights).round(6) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    signs = np.where(patterns >= 0, 1.0, -1.0)
+    return np.sqrt(beta) * np.linalg.qr(signs.T)[0]
+
+
+def weights_of(start: str, hidden: int, spins: np.ndarray, labels: np.ndarray, config: Config, seed: int) -> np.ndarray:
+    """The weights (N, hidden) that a machine starts with.
+
+    Args:
+        start: one of `STARTS`. "k-means" is our variant: the centres themselves, less the mean image, over the root of N.
+        hidden: the number of hidden neurons.
+        spins: the images.
+        labels: their classes.
+        config: the figure's configuration.
+        seed: of what is drawn.
+
+    Returns:
+        The weights.
+    """
+    if start == "normal":
+        return 0.01 * np.asarray(jax.random.normal(eq.key(seed), (spins.shape[1], hidden)))
+    patterns = class_patterns(hidden, spins, labels, seed)
+    if start == "Hopfield":
+        return projector(patterns, config.beta)
+    return (patterns - spins.mean(0)).T / np.sqrt(spins.shape[1])
+
+
+def accuracy(network: eq.Network, images: eq.data.Images, train: int) -> float:
+    """How often a linear read-out of the hidden neurons, fitted to training images, is right about test images."""
+    from sklearn.linear_model import LogisticRegression
+
+    weights = np.asarray(network.couplings[0].weights)
+    known, unknown = (eq.data.binarise(part) @ weights for part in (images.train_images[:train], images.test_images))
+    scale = known.std(0) + 1e-9
+    fitted = LogisticRegression(max_iter=200).fit(known / scale, images.train_labels[:train])
+    return float(fitted.score(unknown / scale, images.test_labels))
+
+
+def trained(hidden: int, start: int, repeat: int, seed: int, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: a machine learns the images.
+
+    Args:
+        hidden: the number of hidden neurons.
+        start: the number of one of `STARTS`.
+        repeat: number of the machine among those alike.
+        seed: of all of them.
+        config: the figure's configuration.
+
+    Returns:
+        At each look: the log-likelihood of test images by annealing, with its bracket, and the accuracy; and the weights of
+        ten hidden neurons at the end.
+    """
+    images = getattr(eq.data, config.dataset)()
+    spins, labels = eq.data.binarise(images.train_images[: config.train]), images.train_labels[: config.train]
+    test = eq.data.binarise(images.test_images)[:1000]
+    weights = weights_of(STARTS[start], hidden, spins, labels, config, seed + repeat)
+    network = eq.rbm(weights=weights, visible=eq.Spin(), hidden=eq.Gaussian())
+    rows, per_epoch, done = [], len(spins) // config.batch_size, 0
+    for look in config.looks:
+        if look > done:
+            network = eq.train(
+                network, spins, eq.cd(steps=config.steps), steps=(look - done) * per_epoch, batch_size=config.batch_size,
+                learning_rate=config.learning_rate, record=[], show_progress=False, key=eq.key(1000 * (seed + repeat) + look),
+            ).network  # fmt: skip
+            done = look
+        found = eq.log_likelihood(network, test, method="ais", chains=config.chains, steps=config.annealing, key=look)
+        rows.append(
+            [found.value, *(found.bracket or (np.nan, np.nan)), accuracy(network, images, min(config.train, 5000))]
         )
-        first = accuracy_of(machine, test, answers)
-        accuracy[size, start, seed] = [first, *run.history["accuracy"].values]
-        chosen = run.network.couplings[0].weights.T[:: config.hidden[size] // CLASSES]
-        pictures[size, start] = chosen.reshape(CLASSES, side, side)
-    axes = ("hidden", "start", "seed", "epoch")
+    side = images.train_images.shape[1]
+    pictures = np.asarray(network.couplings[0].weights).T[:: hidden // CLASSES].reshape(CLASSES, side, side)
+    return {"looks": np.array(rows, float), "weights": pictures}
+
+
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
+    """All machines."""
+    grid = {"hidden": config.hidden, "start": range(len(STARTS)), "repeat": range(config.seeds), "seed": config.seed}
+    cells = sweep(trained, config, checkpoint, **grid)
+    looks, axes = cells["looks"].values, ("hidden", "start", "repeat")
+    names = ("likelihood", "low", "high", "accuracy")
     return xr.Dataset(
-        {"accuracy": (axes, accuracy), "weights": (("hidden", "start", "unit", "row", "column"), pictures)},
-        {"hidden": list(config.hidden), "start": list(STARTS), "epoch": range(config.epochs + 1)},
+        {
+            **{name: ((*axes, "epoch"), looks[..., index]) for index, name in enumerate(names)},
+            "weights": ((*axes, "unit", "row", "column"), cells["weights"].values),
+        },
+        {"hidden": list(config.hidden), "start": list(STARTS), "epoch": list(config.looks)},
         {"dataset": config.dataset},
     )
 
 
-def noise(hidden: int, spins: np.ndarray, labels: np.ndarray, key) -> tuple[jax.Array, jax.Array]:
-    """Weights to images and labels as usual, normal and small."""
-    drawn = 0.01 * jax.random.normal(key, (spins.shape[1] + CLASSES, hidden))
-    return drawn[: spins.shape[1]], drawn[spins.shape[1] :]
-
-
-def averages(hidden: int, spins: np.ndarray, labels: np.ndarray, key) -> tuple[np.ndarray, np.ndarray]:
-    r"""Weights $\xi / \sqrt N$ of a Hopfield network whose patterns are class averages, or centres of clusters in classes.
-
-    Each pattern is an image, less the average of all images, which the biases have, together with the label of its class.
-    """
-    from sklearn.cluster import KMeans  # slow to import
-
-    parts = hidden // CLASSES
-    seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
-    centres = np.concatenate(
-        [KMeans(parts, n_init=1, random_state=seed).fit(spins[labels == c]).cluster_centers_ for c in range(CLASSES)]
-    )
-    root = np.sqrt(spins.shape[1])
-    return (centres - spins.mean(0)).T / root, np.repeat(np.eye(CLASSES), parts, axis=1) / root
-
-
-def classifier(spins: np.ndarray, to_images, to_labels) -> eq.Network:
-    """Images and labels on one side, Gaussian hidden neurons on the other."""
-    mean = np.clip(spins.mean(0), -0.98, 0.98)
-    hidden = np.shape(to_images)[1]
-    layers = [
-        eq.Layer("visible", eq.Spin(), np.arctanh(mean)),
-        eq.Layer("label", eq.OneHot(), np.zeros(CLASSES)),
-        eq.Layer("hidden", eq.Gaussian(), np.zeros(hidden)),
-    ]
-    return eq.Network(layers, [eq.Dense(("visible", "hidden"), to_images), eq.Dense(("label", "hidden"), to_labels)])
-
-
-def accuracy_of(network: eq.Network, images: np.ndarray, answers: np.ndarray) -> float:
-    """How often the most probable label given the image is the right one; exact, for there are only ten."""
-    return float(np.mean(eq.label_probabilities(network, {"visible": images}, "label").argmax(1) == answers))
-
-
 def plot(dataset: xr.Dataset):
-    """Accuracy over epochs for each size, and below it what some hidden neurons look for."""
-    figure, _ = plots.panels(size=(10, 6.5))
-    figure.clear()
-    grid = figure.add_gridspec(2, dataset.sizes["hidden"], height_ratios=(2, 1.3))
+    """For each number of hidden neurons: log-likelihood of test images (bars: annealing up and down) and accuracy of a
+    linear read-out
+    over epochs, and the weights of ten neurons after the last epoch,
+    from normal (above) and Hopfield initialisation (below)."""
+    many = dataset.sizes["hidden"]
+    figure, axes = plots.panels(columns=many, rows=3, size=(5.0, 2.6), squeeze=False)
     for column, hidden in enumerate(dataset["hidden"].values):
-        axes = figure.add_subplot(grid[0, column])
         for colour, start in zip(plots.PALETTE, STARTS, strict=False):
-            here = dataset["accuracy"].sel(hidden=hidden, start=start)
-            plots.simulation_points(
-                axes,
+            here = dataset.sel(hidden=hidden, start=start)
+            bars = np.abs(
+                np.stack([here[side].mean("repeat") - here["likelihood"].mean("repeat") for side in ("low", "high")])
+            )
+            axes[0, column].errorbar(
                 dataset["epoch"],
-                here.mean("seed"),
-                here.std("seed"),
-                colour=colour,
-                label=f"{start} initialisation",
+                here["likelihood"].mean("repeat"),
+                bars,
+                color=colour,
+                marker="o",
+                markersize=4,
+                label=start,
             )
-            axes.plot(dataset["epoch"], here.mean("seed"), color=colour, linewidth=0.8)
-        axes.set(xlabel="epoch", ylabel="accuracy on the test set", title=f"{hidden} hidden units", ylim=(0, 1))
-        axes.legend(loc="lower right")
-        for row, pictures in enumerate(_strips(dataset["weights"].sel(hidden=hidden))):
-            panel = figure.add_subplot(grid[1, column].subgridspec(2, 1)[row])
-            limit = np.abs(pictures).max()
-            panel.imshow(pictures, cmap="RdBu_r", vmin=-limit, vmax=limit)
-            panel.set_title(
-                f"weights after {dataset['epoch'].values[-1]} epochs, {STARTS[row]} initialisation", fontsize=8
+            share = here["accuracy"]
+            axes[1, column].errorbar(
+                dataset["epoch"], share.mean("repeat"), share.std("repeat"), color=colour, marker="o", markersize=4
             )
-            panel.set_axis_off()
+        axes[0, column].set(ylabel="log-likelihood, nats per image", title=f"{hidden} hidden units")
+        axes[1, column].set(xlabel="epoch", ylabel="accuracy of a linear read-out")
+        chosen = dataset["weights"].sel(hidden=hidden, start=list(STARTS[:2])).isel(repeat=0)
+        strips = [np.concatenate(list(rows.values), axis=-1) for rows in chosen]
+        strips = [strip / np.abs(strip).max() for strip in strips]
+        axes[2, column].imshow(np.concatenate(strips), cmap="RdBu_r", vmin=-1, vmax=1)
+        axes[2, column].set_title(f"weights after {dataset['epoch'].values[-1]} epochs: normal above, Hopfield below")
+        axes[2, column].set_axis_off()
+    axes[0, 0].legend()
     return figure
 
 
-def _strips(weights: xr.DataArray) -> np.ndarray:
-    """The pictures of each start side by side."""
-    return np.concatenate(list(weights.transpose("unit", "start", "row", "column").values), axis=-1)
-
-
 def claims(dataset: xr.Dataset) -> list[Claim]:
-    """A good start is kept."""
-    mean = dataset["accuracy"].mean("seed")
-    found = []
-    for hidden in dataset["hidden"].values:
-        normal, patterns = (mean.sel(hidden=hidden, start=start) for start in STARTS)
-        found += [
-            at_least(
-                f"{hidden} hidden units: Hopfield initialisation is ahead after the first epoch, in accuracy",
-                source=SOURCE,
-                expected=0,
-                measured=patterns.isel(epoch=1) - normal.isel(epoch=1),
-            ),
-            at_least(
-                f"{hidden} hidden units: and not behind after the last",
-                source=SOURCE,
-                expected=0,
-                measured=patterns.isel(epoch=-1) - normal.isel(epoch=-1),
-                tolerance=0.02,
-                reason="noise of training between seeds",
-            ),
-        ]
-    last = mean.isel(epoch=-1).sel(start="Hopfield", hidden=dataset["hidden"].max())
-    found.append(at_least("The larger machine classifies the test set", source=SOURCE, expected=0.8, measured=last))
-    return found
+    """What the panels show."""
+    made = []
+    for hidden in (int(hidden) for hidden in dataset["hidden"].values):
+        for name, unit in (("likelihood", "nats per image"), ("accuracy", "share of test images")):
+            gain = dataset[name].sel(start="Hopfield", hidden=hidden) - dataset[name].sel(start="normal", hidden=hidden)
+            for epoch in (0, 1, int(dataset["epoch"][-1])):
+                made.append(
+                    at_least(
+                        f"{hidden} hidden: Hopfield initialisation is ahead in {name} after epoch {epoch}, {unit}",
+                        source=SOURCE if epoch else f"{SOURCE}; Smart and Zilman 2021", expected=0.0,
+                        measured=gain.sel(epoch=epoch).values,
+                        quote="(c) Normal initialization, 15 epochs (d) Hopfield initialization, 15 epochs",
+                    )
+                )  # fmt: skip
+    return made
 
 
 PRESETS = {
     "quick": Config(),
-    "paper": replace(Config(), dataset="mnist", batch_size=100, learning_rate=0.001, seeds=3),
+    "paper": replace(
+        Config(), dataset="mnist", train=20_000, batch_size=100, learning_rate=0.001, seeds=3, annealing=1000
+    ),
+}
+DIFFERS = {
+    "quick": ("the bundled digits",),
+    "paper": (
+        "20,000 of the training images, CD-5, β = 2 at the start: the lecture gives none of these",
+        "accuracy of a linear read-out of the hidden neurons: the slide does not say how images are classified",
+    ),
 }

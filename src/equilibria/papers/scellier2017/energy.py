@@ -45,3 +45,21 @@ def draw(seed: int, neurons: int, inputs: int = 3, outputs: int = 2, strength: f
         "input": random.normal(size=(neurons, inputs)),
     }
     return parameters, np.zeros(neurons), (random.normal(size=inputs), random.uniform(-0.8, 0.8, size=outputs))
+
+
+def layered(parameters, sizes: tuple[int, ...]):
+    """The same parameters without connections within a layer or past one, the inputs felt by the first layer only (Figure 4).
+
+    Args:
+        parameters: of a fully connected network.
+        sizes: of its layers, the last of them the outputs.
+
+    Returns:
+        The parameters that are left.
+    """
+    number = np.repeat(np.arange(len(sizes)), sizes)
+    neighbours = np.abs(number[:, None] - number) == 1
+    return parameters | {
+        "weights": parameters["weights"] * neighbours,
+        "input": parameters["input"] * (number == 0)[:, None],
+    }

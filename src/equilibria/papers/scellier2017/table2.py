@@ -1,21 +1,15 @@
-"""Classification with one, two and three hidden layers (Table 2 and Figure 5), by the paper's schedule and by ours.
+"""Table 2: how it is to be read, classes that are lost at the start, and how much each layer changes in an update.
 
-Three kinds of network are trained: "paper", the paper's networks with its schedule; "fast", the paper's networks with our
-relaxation and rates; "ours", with the layers and the schedule that did best.
-
-The paper's schedule is that of the authors' code: there the cost is |y - d|^2 without the 1/2, so that its nudge counts double
-beside ours, and so do its rates. As printed, with the 1/2, the outputs of the deeper networks die in the first minibatches.
-Even so a class is often lost with two hidden layers: all outputs start near 1, and the first minibatch with a positive nudge
-lowers their fields by up to 5. One that falls below -2 is out of the nudge's reach. All of thirteen seeds lost a class or more
-there. With seed 0 it stayed lost (14% test error); with the paper preset's seed the hidden layers brought it back in three
-epochs.
+The paper's cost has a factor 1/2 in equation 9 and none in equation 52, nor in the authors' code, where ξ is 0.5 with one
+hidden layer and 1 with more. Their code of 2016 nudges with ξ > 0, as section 5 says; that of 2017 draws the sign at random.
+All outputs start near 1. A minibatch that is nudged towards its targets lowers the fields of nine of ten outputs at once; an
+output whose field falls below -ξ rests at 0 in both phases, and learns nothing more until the layer below brings it back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import optax
@@ -23,231 +17,184 @@ import xarray as xr
 
 import equilibria as eq
 from equilibria import plots
-from equilibria.data import digits, grey, mnist
-from equilibria.equilibrators.descent import Descent
-from equilibria.learn.augment import Augmented, InputDropout
-from equilibria.learn.rates import scale_by_coupling
-from equilibria.papers.claims import Claim, at_most
+from equilibria.learn.rates import trust_ratio
+from equilibria.papers.claims import Claim, at_least, at_most, close
+from equilibria.papers.scellier2017.training import (
+    CLASSES,
+    READINGS,
+    TABLE,
+    Parts,
+    Schedule,
+    load,
+    table_schedule,
+    trained,
+)
+from equilibria.papers.sweep import sweep
+
+CHOSEN = "code of 2017"  # the reading with which layers' rates are looked at
+WAYS = (*READINGS, "one rate", "equal changes")
 
 
 @dataclass(frozen=True)
 class Config:
-    """Which networks are trained, on what, and for how long.
+    """The first `updates` of networks with each number of hidden layers, of `size`, in every reading."""
 
-    The epochs are for one, two and three hidden layers; 0 leaves a network out.
-    """
-
+    depths: tuple[int, ...] = (1, 2, 3)
+    size: int = 100
     images: str = "digits"
-    train: int = 1200  # of the training images; the rest validate
-    paper_size: int = 100  # neurons in each hidden layer of "paper" and "fast"
-    our_sizes: tuple[int, ...] = (100, 100, 100)  # neurons in the first, second and third hidden layer
-    paper_epochs: tuple[int, int, int] = (12, 12, 0)
-    fast_epochs: tuple[int, int, int] = (0, 0, 12)
-    our_epochs: tuple[int, int, int] = (12, 12, 12)
-    batch_size: int = 20
-    seed: int = 0
+    train: int = 1200
+    updates: int = 600
+    records: tuple[int, ...] = (10, 30, 60, 120, 300, 600)
+    seeds: int = 2
+    validate: int = 500  # images on which errors and lost classes are counted
+    seed: int = 50  # other seeds than those of the curves
 
 
-class Schedule(NamedTuple):
-    """How one network is trained."""
-
-    recipe: eq.Rule
-    predict: eq.Equilibrator
-    rates: tuple[float, ...]
-    decay: float  # of the rates
-    falling: int  # over the last 1 / falling of the epochs
-    gain: float
-
-
-def paper_schedule(depth: int) -> Schedule:
-    """Table 2 in the convention of the authors' code. Relaxations stop early where nothing moves by more than 10^-4.
-
-    The rates fall tenfold over the last eleventh of the run. Kept constant they leave two hidden layers at 0.11% training error
-    after 60 epochs; falling over six more, at 0.03%.
-    """
-    free, nudged = {1: (20, 4), 2: (100, 6), 3: (500, 8)}[depth]
-    printed = {1: (0.1, 0.05), 2: (0.4, 0.1, 0.01), 3: (0.128, 0.032, 0.008, 0.002)}[depth]
-    nudge = {1: 1.0, 2: 2.0, 3: 2.0}[depth]
-    relax = eq.GradientFlow(free, tolerance=1e-4)
-    recipe = eq.equilibrium_propagation(
-        nudge, free=relax, nudged=eq.GradientFlow(nudged), symmetric=False, random_sign=True, particles=True
-    )
-    return Schedule(recipe, relax, tuple(2 * rate for rate in printed), 0.1, falling=11, gain=1.0)
-
-
-def fast_schedule(depth: int) -> Schedule:
-    """Centered nudging, block descent that overshoots in both phases, weights that start where there is one minimum.
-
-    With three hidden layers, after an epoch, four nudged sweeps give 0.7 to 0.85 of the exact gradient's length when they
-    overshoot (cosine 0.90 to 0.95), and 0.2 in the first layer when they do not. A wrong output that sits at 1 moves only if
-    its field is below 1 + nudge: with three hidden layers the training error was 0.10% from the 30th epoch on and 0.07% after
-    40, most of the wrong outputs' fields above 1.2. A nudge of 0.7 reaches them but learns more slowly (3.4% test error
-    after 7 epochs, against 2.4%).
-    """
-    relax = Descent(20, tolerance=1e-3)
-    recipe = eq.equilibrium_propagation(0.2, free=relax, nudged=Descent(5), watch_changes=True)
-    return Schedule(recipe, relax, _RATES[depth], 0.3, falling=1, gain=0.5)
-
-
-def our_schedule(depth: int) -> Schedule:
-    """The same with a fifth of the pixels missing, free phases that stop sooner, and rates that fall further."""
-    relax = Descent(10, tolerance=1e-2)
-    recipe = eq.equilibrium_propagation(0.2, free=relax, nudged=Descent(5), watch_changes=True)
-    return Schedule(
-        Augmented(recipe, InputDropout(0.2)), Descent(20, tolerance=1e-2), _RATES[depth], 0.03, falling=1, gain=0.5
+def _schedule(depth: int, way: str) -> tuple[Schedule, optax.GradientTransformation | None]:
+    """The reading itself; its rates all replaced by their geometric mean; or changes that are equal by construction."""
+    if way in READINGS:
+        return table_schedule(depth, way), None
+    mean = float(np.exp(np.mean(np.log(TABLE[depth].rates)))) * READINGS[CHOSEN].rates
+    return table_schedule(depth, CHOSEN, rates=(mean,) * (depth + 1)), (
+        trust_ratio(EQUAL) if way == "equal changes" else None
     )
 
 
-_RATES = {1: (0.4, 0.1), 2: (0.4, 0.15, 0.05), 3: (0.4, 0.15, 0.1, 0.05)}
-SCHEDULES = {"paper": paper_schedule, "fast": fast_schedule, "ours": our_schedule}
+EQUAL = 2e-3  # the fraction of itself by which each coupling changes, of the size that the table's rates give
 
 
-def load(config: Config) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Inputs and labels for training, validation and test."""
-    images = {"digits": digits, "mnist": mnist}[config.images]()
-    inputs, labels = grey(images.train_images), images.train_labels
-    return {
-        "train": (inputs[: config.train], labels[: config.train]),
-        "validation": (inputs[config.train :], labels[config.train :]),
-        "test": (grey(images.test_images), images.test_labels),
-    }
+def started(depth: int, way: int, start: int, seed: int, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: a network learns for a while.
 
+    Args:
+        depth: the number of hidden layers.
+        way: the number of one of `WAYS`.
+        start: number of the network among those with the same settings.
+        seed: of all of them.
+        config: the figure's configuration.
 
-def error(
-    network: eq.Network, how: eq.Equilibrator, inputs: np.ndarray, labels: np.ndarray, chunk: int = 1000
-) -> float:
-    """The fraction of wrong predictions (51), a chunk at a time so that each stops as soon as it has come to rest."""
-    wrong = 0
-    for begin in range(0, len(inputs), chunk):
-        here = slice(begin, begin + chunk)
-        outputs = eq.equilibrate(network, how, world=eq.Clamp("input", inputs[here]))["output"]
-        wrong += int(np.sum(np.argmax(outputs, axis=-1) != labels[here]))
-    return wrong / len(inputs)
-
-
-def _train(name: str, depth: int, epochs: int, config: Config, data: dict, checkpoint: Path) -> xr.Dataset:
-    schedule = SCHEDULES[name](depth)
-    inputs, labels = data["train"]
-    sizes = config.our_sizes[:depth] if name == "ours" else [config.paper_size] * depth
-    network = eq.layered((inputs.shape[1], *sizes, 10), gain=schedule.gain, key=config.seed + depth)
-    per_epoch = len(inputs) // config.batch_size
-    last = epochs // schedule.falling
-    falling = optax.exponential_decay(
-        1.0, max(last, 1) * per_epoch, schedule.decay, transition_begin=(epochs - last) * per_epoch
-    )
-    history = eq.train(
-        network,
-        (inputs, np.eye(10, dtype=np.float32)[labels]),
-        schedule.recipe,
-        epochs=epochs,
-        batch_size=config.batch_size,
-        optimiser=optax.chain(optax.sgd(falling), scale_by_coupling(schedule.rates)),
-        record=range(per_epoch, epochs * per_epoch + 1, per_epoch),
-        metrics=lambda network: {
-            part: error(network, schedule.predict, *data[part]) for part in ("validation", "test")
-        },
-        checkpoint=checkpoint / f"{name}{depth}",
-        resume=True,
-        key=config.seed + 10 + depth,
-    ).history
-    unsettled = history["unconverged_base"].values
-    columns = {"train": history["error"].values, "validation": history["validation"].values}
-    columns |= {"test": history["test"].values, "unconverged": unsettled}
-    return xr.Dataset({key: ("epoch", values) for key, values in columns.items()}, {"epoch": np.arange(1, epochs + 1)})
-
-
-def run(config: Config, checkpoint: Path) -> xr.Dataset:
-    """Errors after each epoch; "train" is the running error of the epoch, at the free fixed point before each update.
-
-    Where pixels are missing in training, it is the error on the images without them.
+    Returns:
+        By record: the validation error, classes that are never predicted, outputs that are 0 for every image, and the
+        relative change of each coupling in an update, averaged since the last record.
     """
-    data = load(config)
-    found = {}
-    wanted = {"paper": config.paper_epochs, "fast": config.fast_epochs, "ours": config.our_epochs}
-    for name, epochs in wanted.items():
-        for depth in (1, 2, 3):
-            if epochs[depth - 1]:
-                found[name, depth] = _train(name, depth, epochs[depth - 1], config, data, checkpoint)
-    curves = [curve.expand_dims(network=[f"{name} {depth}"]) for (name, depth), curve in found.items()]
-    return xr.concat(curves, "network", join="outer").assign_attrs(images=config.images)
+    data: Parts = load(config.images, config.train)
+    inputs, labels = (part[: config.validate] for part in data["validation"])
+    schedule, optimiser = _schedule(depth, WAYS[way])
+
+    def measure(network: eq.Network) -> dict[str, float]:
+        outputs = eq.equilibrate(network, schedule.predict, world=eq.Clamp("input", inputs))["output"]
+        said = np.argmax(outputs, axis=-1)
+        return {
+            "validation": float(np.mean(said != labels)),
+            "lost": float(CLASSES - len(np.unique(said))),
+            "silent": float(np.sum(np.all(np.asarray(outputs) == 0, axis=0))),
+        }
+
+    history = trained(
+        (config.size,) * depth, schedule, data, seed=seed + start, steps=config.updates, optimiser=optimiser,
+        metrics=measure, record=config.records,
+    ).history  # fmt: skip
+    change = np.full((len(config.records), max(config.depths) + 1), np.nan)
+    change[:, : depth + 1] = history["change"].values
+    named = {name: np.asarray(history[name].values, float) for name in ("validation", "lost", "silent", "error")}
+    return named | {"change": change}
 
 
-def final(dataset: xr.Dataset, network: str, column: str) -> float:
-    """The last value of a network's curve, whose length is its own."""
-    values = dataset[column].sel(network=network).values
-    return float(values[np.isfinite(values)][-1])
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
+    """Every number of hidden layers, way and start."""
+    grid = {"depth": config.depths, "way": range(len(WAYS)), "start": range(config.seeds), "seed": config.seed}
+    cells = sweep(started, config, checkpoint, **grid)
+    first = {"validation": "record", "lost": "record", "silent": "record", "error": "record"}
+    named = {name: (("depth", "way", "start", axis), cells[name].values) for name, axis in first.items()}
+    change = (("depth", "way", "start", "record", "coupling"), cells["change"].values)
+    return xr.Dataset(
+        {**named, "change": change},
+        {"depth": list(config.depths), "way": list(WAYS), "record": list(config.records)},
+        {"images": config.images, "size": config.size},
+    )
 
 
 def plot(dataset: xr.Dataset):
-    """Figure 5: training and test error after each epoch, one panel for each schedule."""
-    names = [str(name) for name in dataset["network"].values]
-    shown = [schedule for schedule in SCHEDULES if any(name.startswith(schedule) for name in names)]
-    figure, panels = plots.panels(len(shown), sharey=True, squeeze=False)
-    for axes, schedule in zip(panels[0], shown, strict=True):
-        for name in (name for name in names if name.startswith(schedule)):
-            depth = int(name[-1])
-            curve, colour = dataset.sel(network=name), plots.PALETTE[depth - 1]
-            label = f"{depth} hidden: test {100 * final(dataset, name, 'test'):.2f}%"
-            axes.plot(curve["epoch"], 100 * curve["test"], color=colour, label=label)
-            axes.plot(curve["epoch"], 100 * curve["train"], color=colour, linestyle="--", linewidth=1)
-        title = {"paper": "the paper's schedule", "fast": "its layers, our relaxation", "ours": "ours"}[schedule]
-        dashed = "training, pixels missing" if schedule == "ours" else "training"
-        axes.set(xlabel="epoch", title=f"{title} (dashed: {dashed})")
-        axes.set_yscale("symlog", linthresh=0.1)
-        axes.set_ylim(bottom=0)
-        axes.legend()
-    panels[0][0].set_ylabel(f"error on {dataset.attrs['images']}, %")
+    """Above, for each depth, the validation error in every reading; in the middle classes never predicted; below, the relative
+    change of each coupling in an update, by the table's rates (full) and by one rate (dashed)."""
+    depths = dataset["depth"].values
+    figure, axes = plots.panels(columns=len(depths), rows=3, size=(4.2, 2.7), sharex="col", squeeze=False)
+    record = dataset["record"]
+    for column, depth in enumerate(depths):
+        here = dataset.sel(depth=depth)
+        for colour, way in zip(plots.PALETTE, WAYS, strict=False):
+            line = {"color": colour, "label": way, "marker": ".", "linewidth": 1.2}
+            axes[0, column].plot(record, 100 * here["validation"].sel(way=way).mean("start"), **line)
+            axes[1, column].plot(record, here["lost"].sel(way=way).mean("start"), **line)
+        for coupling in range(depth + 1):
+            for way, dashes in ((CHOSEN, "-"), ("one rate", "--")):
+                change = here["change"].sel(way=way).isel(coupling=coupling).mean("start")
+                label = f"$W_{coupling + 1}$" if dashes == "-" else None
+                axes[2, column].plot(
+                    record, change, color=plots.PALETTE[coupling], linestyle=dashes, marker=".", label=label
+                )
+        axes[0, column].set_title(f"{depth} hidden layer{'s' * bool(depth > 1)} of {dataset.attrs['size']}")
+        axes[2, column].set(xlabel="updates", xscale="log", yscale="log")
+        axes[2, column].legend(loc="best", ncols=2)
+    axes[0, 0].set_ylabel(f"validation error on {dataset.attrs['images']}, %")
+    axes[1, 0].set_ylabel("classes never predicted")
+    axes[2, 0].set_ylabel(r"$\|\Delta W_k\| / \|W_k\|$")
+    axes[0, 0].legend(loc="upper right", fontsize=6.5)
     return figure
 
 
-# Largest errors in percent, by kind of network: training (where no pixels are missing), test. For MNIST the paper's 0.00% and
-# 2-3%, and the best published for the same kind of network (1.79, 1.65, 1.65). The bundled digits' test set is by other
-# writers than the 1200 for training: there the limits are what a short run of each network reaches, with room for another seed.
-_LIMITS: dict[str, dict[str, tuple[dict[str, float], ...]]] = {
-    "mnist": {
-        "paper": ({"train": 0.02, "test": 3.0},) * 3,
-        "fast": ({"train": 0.02, "test": 3.0},) * 3,
-        "ours": ({"test": 1.8}, {"test": 1.65}, {"test": 1.65}),
-    },
-    "digits": {
-        "paper": ({"train": 4.0, "test": 18.0}, {"train": 8.0, "test": 22.0}, {"train": 8.0, "test": 22.0}),
-        "fast": ({"train": 4.0, "test": 16.0},) * 3,
-        "ours": ({"test": 16.0},) * 3,
-    },
-}
-_SOURCES = {
-    "paper": "Section 5.2, Figure 5",
-    "fast": "Section 5.2, Figure 5",
-    "ours": "best published: 1.79 / 1.65 / 1.65%",
-}
-
-
 def claims(dataset: xr.Dataset) -> list[Claim]:
-    """The errors reached."""
+    """What section 5.2 says about rates, and what we found about the readings."""
     made = []
-    for name in (str(name) for name in dataset["network"].values):
-        kind, depth = name.split()
-        source = _SOURCES[kind] if dataset.attrs["images"] == "mnist" else f"{_SOURCES[kind]}; here on the small digits"
-        for column, limit in _LIMITS[dataset.attrs["images"]][kind][int(depth) - 1].items():
+    errors = dataset["validation"].isel(record=-1)
+    change = dataset["change"].mean("record")
+    for depth in (int(depth) for depth in dataset["depth"].values):
+        layers = change.sel(depth=depth, way=CHOSEN).isel(coupling=slice(depth + 1)).values
+        made.append(
+            at_most(
+                f"{depth} hidden: largest over smallest mean relative change of a coupling, by the rates of Table 2",
+                source="section 5.2", expected=2.0, measured=layers.max(-1) / layers.min(-1),
+                reason="'approximately the same': within a factor of two",
+                quote="We choose the learning rate α_k for W_k so that the quantities ‖ΔW_k‖/‖W_k‖ for k = 1, ..., N are "
+                "approximately the same in average",
+            )
+        )  # fmt: skip
+        if depth > 1:
+            gain = errors.sel(depth=depth, way="one rate") - errors.sel(depth=depth, way=CHOSEN)
             made.append(
-                at_most(
-                    f"{name} hidden: {column} error after the last epoch, %", source=source, expected=limit,
-                    measured=100 * final(dataset, name, column),
+                at_least(
+                    f"{depth} hidden: one rate, the geometric mean of the table's, ends with a larger validation error by, %",
+                    source="section 5.2", expected=0.0, measured=100 * gain.values,
+                    quote="we find that it is important to choose different learning rates for the weight matrices of "
+                    "different layers",
                 )
             )  # fmt: skip
+        equal = change.sel(depth=depth, way="equal changes").isel(coupling=slice(depth + 1)).values
+        made += [
+            at_most(
+                f"{depth} hidden: the same by `trust_ratio`, which makes them equal", source="section 5.2", expected=1.25,
+                measured=equal.max(-1) / equal.min(-1), ours=True, reason="equal on average over a hundred updates",
+            ),
+            close(
+                f"{depth} hidden: classes never predicted after the last of these updates, {CHOSEN}", source="Table 2",
+                expected=0.0, measured=dataset["lost"].isel(record=-1).sel(depth=depth, way=CHOSEN).values, tolerance=0.0,
+                every=True, ours=True, reason="a class that is lost is 10% of the error",
+            ),
+        ]  # fmt: skip
     return made
 
 
 PRESETS = {
     "quick": Config(),
     "paper": Config(
-        images="mnist",
-        train=50_000,
-        paper_size=500,
-        our_sizes=(1024, 512, 256),
-        paper_epochs=(25, 66, 0),
-        fast_epochs=(0, 0, 40),
-        our_epochs=(30, 25, 30),
-        seed=4,
+        depths=(1, 2), size=500, images="mnist", train=50_000, updates=1000, records=(10, 30, 100, 300, 1000), seeds=3,
+        validate=1000,
+    ),
+}  # fmt: skip
+DIFFERS = {
+    "quick": ("the bundled digits, hidden layers of 100",),
+    "paper": (
+        "the first thousand updates only, and not with three hidden layers",
+        "minibatches are drawn anew in every epoch",
     ),
 }

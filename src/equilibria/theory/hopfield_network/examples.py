@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from equilibria import check
 from equilibria.theory.hopfield_network.order import BRANCHES, OrderParameters, solve, spinodal
+from equilibria.theory.hopfield_network.phases import Lines, lines_at
 from equilibria.theory.hopfield_network.replica import LONGEST, ControlParameters, entry_distribution
 from equilibria.theory.neuron import magnetisation
 
@@ -59,8 +60,10 @@ def hopfield_examples(
         n = m / (1 + rho - rho chi),  m = E tanh((n + z sqrt(rho n^2 + q R')) / T),  q = E tanh^2(same)
         R' = alpha / (1 - chi)^2   [+ alpha (M-1) w^2 / (1 - w chi)^2 unsupervised]
 
-    and for a given number of them the average runs over the binomial law of their mean instead. rho = 0 is the case of
-    `hopfield`. (Alemanno et al., EPL 141, 11001, 2023; E. Agliari, lecture at Frascati 2024.)
+    and for a given number of them the average runs over the binomial law of their mean instead. With sleep, and without
+    supervision, the equations are those in `replica.py`: sleep acts on the mean of the examples as on a pattern, and on
+    the M - 1 directions in which they differ as on patterns of strength w. rho = 0 is the case of `hopfield`. (Alemanno
+    et al., EPL 141, 11001, 2023; E. Agliari, lecture at Frascati 2024.)
 
     Args:
         load: alpha >= 0.
@@ -69,7 +72,7 @@ def hopfield_examples(
         examples: M; None stands for many. Without supervision it is needed: at a given entropy their number matters.
         supervised: whether the network knows which examples belong together.
         gaussian: take the formulas for many examples although their number is given.
-        sleep: t, from 0 to 10^4: the kernel of `hopfield` on the etabar, for a supervised network. Arrays broadcast.
+        sleep: t, from 0 to 10^4: the kernel of `hopfield` on the couplings above. Arrays broadcast.
         branch: as in `hopfield`.
 
     Returns:
@@ -107,7 +110,7 @@ def hopfield_examples_capacity(
         examples: M; None stands for many.
         supervised: whether the network knows which examples belong together.
         gaussian: take the formulas for many examples although their number is given.
-        sleep: t, from 0 to 10^4, for a supervised network. Arrays broadcast.
+        sleep: t, from 0 to 10^4. Arrays broadcast.
 
     Returns:
         The load.
@@ -120,6 +123,39 @@ def hopfield_examples_capacity(
     array([0.099149, 0.071541, 0.009069])
     """
     return spinodal(*_controls(temperature, entropy, examples, supervised, gaussian, sleep))[()]
+
+
+def hopfield_examples_lines(
+    temperature: ArrayLike = 0.0,
+    *,
+    entropy: ArrayLike,
+    examples: ArrayLike | None = None,
+    supervised: bool = True,
+    gaussian: bool = False,
+    sleep: ArrayLike = 0.0,
+) -> Lines:
+    """The lines of the phase diagram of a network that stores examples, as loads; see `hopfield_lines`.
+
+    Args:
+        temperature: T >= 0.
+        entropy: rho >= 0, see `dataset_entropy`.
+        examples: M; None stands for many.
+        supervised: whether the network knows which examples belong together.
+        gaussian: take the formulas for many examples although their number is given.
+        sleep: t, from 0 to 10^4. Arrays broadcast.
+
+    Returns:
+        Where archetypes are no longer retrieved, where that is no longer the state of lowest free energy, and where it
+        becomes unstable against replica symmetry breaking.
+
+    Raises:
+        ValueError: if an argument is out of its range, or two do not go together.
+
+    >>> lines = hopfield_examples_lines(0.1, entropy=0.1, examples=20, supervised=False)
+    >>> bool(lines.first_order < lines.spinodal)
+    True
+    """
+    return lines_at(*_controls(temperature, entropy, examples, supervised, gaussian, sleep))
 
 
 def hopfield_examples_step(
@@ -174,8 +210,6 @@ def _controls(
     check.number("sleep", sleep, least=0, most=LONGEST)
     if examples is None and not supervised:
         check.refuse("examples", None, "the number of examples of each archetype, when not supervised")
-    if not supervised and np.any(np.asarray(sleep) > 0):
-        check.refuse("sleep", sleep, "0 when not supervised")
     many = np.inf if examples is None else np.asarray(check.number("examples", examples, least=1), float)
     if np.any(many != np.rint(many)):
         check.refuse("examples", examples, "whole numbers >= 1")

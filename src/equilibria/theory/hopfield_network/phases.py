@@ -60,7 +60,12 @@ def hopfield_lines(temperature: ArrayLike, sleep: ArrayLike = 0.0) -> Lines:
     """
     check.number("temperature", temperature, least=0)
     check.number("sleep", sleep, least=0, most=LONGEST)
-    given = [np.array(x, float) for x in np.broadcast_arrays(temperature, sleep)]
+    return lines_at(temperature, sleep)
+
+
+def lines_at(*given: ArrayLike) -> Lines:
+    """The lines at the ControlParameters `given`."""
+    given = tuple(np.array(x, float) for x in np.broadcast_arrays(*given))
     end = edge(*given)
     first, found = _crossing(_advantage, end.ratio, end.load, *given)
     replica, found_too = _crossing(_stability, end.ratio, np.where(given[0] > 0, end.load, 0.0), *given)

@@ -11,11 +11,18 @@ With t the sleep, alpha the load, chi = E sech^2(h/T) / T, kappa = t / (1+t), an
 literature (M = A Delta, alpha p = X^2 Delta^2, D = 1 - (Q-q)(1+t)/T):
 
     A Delta (Delta + t) = (1+t) E[xi tanh(h/T)]          D = 1 + t/Delta - (1+t) chi / Delta^2
-    q = E[(tanh(h/T) - kappa Delta h)^2] / Delta^2       (Delta - 1) D = alpha t
-    X^2 = alpha q G,  G = (1+t)^2 / (D Delta)^2  [+ (M-1) w^2 / (1 - w chi)^2 for M unlabelled examples, t = 0]
+    q = E[(tanh(h/T) - kappa Delta h)^2] / Delta^2       Delta - 1 = alpha t S,  S = 1/D
+    X^2 = alpha q G,  G = (1+t)^2 / (D Delta)^2
 
-At t = 0 these are the equations of Amit, Gutfreund and Sompolinsky (Ann. Phys. 173, 30, 1987); for t > 0 those of
-Fachechi, Agliari and Barra (Neural Networks 112, 24, 2019); for examples those of Alemanno et al. (EPL 141, 11001, 2023).
+M unlabelled examples of a pattern are M factors of the couplings. Their covariance over patterns has the eigenvalue 1 once,
+for the mean of the examples, and w = rho / (1 + rho) in the M - 1 directions in which they differ. Such a direction is a
+pattern of strength w, and answers with D_w = 1 - w + w D in place of D:
+
+    S = 1/D + (M-1) w/D_w,     G = (1+t)^2 / Delta^2 [1/D^2 + (M-1) w^2/D_w^2]
+
+The retrieved archetype acts through the mean of its examples alone. At t = 0 these are the equations of Amit, Gutfreund
+and Sompolinsky (Ann. Phys. 173, 30, 1987); for t > 0 those of Fachechi, Agliari and Barra (Neural Networks 112, 24,
+2019); for examples those of Alemanno et al. (EPL 141, 11001, 2023).
 """
 
 from __future__ import annotations
@@ -106,6 +113,7 @@ class Others(NamedTuple):
     stiffness: np.ndarray  # D
     overlap: np.ndarray  # q, which is E[tanh^2] only without sleep
     softness: np.ndarray  # 1/G, with the sign of D: no solution where it is negative
+    reaction: np.ndarray  # S D, 1 without unlabelled examples
 
 
 def others(here: Site, signal: np.ndarray, noise: np.ndarray, delta: np.ndarray, control: ControlParameters) -> Others:
@@ -115,9 +123,15 @@ def others(here: Site, signal: np.ndarray, noise: np.ndarray, delta: np.ndarray,
     projection = signal * here.aligned + noise**2 * here.slope  # E[h tanh(h/T)], by parts
     overlap = here.square / delta**2 - 2 * kappa * projection / delta + kappa**2 * (signal**2 + noise**2)
     overlap = np.maximum(overlap, 1e-15 * noise**2 + TINY)  # the mean of a square: rounding must not make it negative
-    main = (stiffness * delta / (1 + t)) ** 2
-    unlabelled = control.unlabelled * (control.blur / (1 - control.blur * here.slope)) ** 2
-    return Others(stiffness, overlap, np.sign(stiffness) * main / (1 + unlabelled * main))
+    share = differing(stiffness, control)
+    main = (stiffness * delta / (1 + t)) ** 2 / (1 + control.unlabelled * share**2)
+    return Others(stiffness, overlap, np.sign(stiffness) * main, 1 + control.unlabelled * share)
+
+
+def differing(stiffness: np.ndarray, control: ControlParameters) -> np.ndarray:
+    """w D / D_w, how a direction in which examples differ answers beside their mean; 0 where there is no solution."""
+    answer = control.blur * np.maximum(stiffness, 0.0)
+    return answer / (1 - control.blur + answer)
 
 
 class SaddlePoint(NamedTuple):
@@ -143,8 +157,9 @@ def at_ratio(ratio: np.ndarray, *given: np.ndarray) -> SaddlePoint:
         pull = (1 + t) * here.aligned / signal
         delta = 2 * pull / (t + np.sqrt(t**2 + 4 * pull))  # of Delta (Delta + t) = pull; no difference of large numbers
         rest = others(here, signal, noise, delta, control)
-        power = noise**2 / rest.overlap
-        return 1 - 1 / delta - t * power * rest.stiffness * delta / (1 + t) ** 2, delta, power * rest.softness
+        load = noise**2 / rest.overlap * rest.softness
+        strain = t * load * rest.reaction / np.maximum(np.abs(rest.stiffness), TINY)  # Delta - 1, with the sign of D
+        return 1 - (1 + strain) / delta, delta, load
 
     def mismatch(*x: np.ndarray) -> np.ndarray:
         return solve(*x)[0]
@@ -207,10 +222,12 @@ def disordered(load: np.ndarray, *given: np.ndarray) -> SaddlePoint:
     """The states without retrieval: the spin glass, or where there is none the paramagnet (noise = 0)."""
 
     def solve(noise: np.ndarray, load: np.ndarray, *given: np.ndarray) -> tuple[Site, np.ndarray]:
-        # without signal the entries do not matter
-        control = ControlParameters(*given)._replace(entropy=np.array(0.0), examples=np.array(np.inf))
-        here = site(np.zeros_like(noise), noise, control)
-        return here, _delta(here.slope, load, control.sleep)
+        control = ControlParameters(*given)
+        plain = control._replace(
+            entropy=np.array(0.0), examples=np.array(np.inf)
+        )  # without signal entries do not matter
+        here = site(np.zeros_like(noise), noise, plain)
+        return here, unlinked(here.slope, load, control)
 
     def excess(noise: np.ndarray, load: np.ndarray, *given: np.ndarray) -> np.ndarray:
         here, delta = solve(noise, load, *given)
@@ -229,15 +246,26 @@ def disordered(load: np.ndarray, *given: np.ndarray) -> SaddlePoint:
     return SaddlePoint(np.zeros_like(noise), noise, delta, load, converged | ~frozen)
 
 
-def _delta(slope: np.ndarray, load: np.ndarray, sleep: np.ndarray) -> np.ndarray:
-    """Delta from (Delta - 1) D = alpha t: the largest root of a cubic whose three roots are real."""
-    pull = (1 + sleep) * slope
-    square, linear = sleep - 1 - load * sleep, -(pull + sleep)
-    delta = 1 + load * sleep + np.sqrt(pull)  # above the largest root, from where Newton's steps only go down
-    for _ in range(200 if np.any(sleep > 0) else 0):
-        value = ((delta + square) * delta + linear) * delta + pull
-        step = value / ((3 * delta + 2 * square) * delta + linear)
-        delta = delta - step
-        if (np.abs(step) <= 1e-12 * delta).all():  # the error is the square of that
+def unlinked(slope: np.ndarray, load: np.ndarray, control: ControlParameters) -> np.ndarray:
+    """Delta where no pattern is retrieved, from Delta - 1 = alpha t S: above where D = 0 there is one.
+
+    Newton's steps, kept in a bracket; a sum of other patterns than the retrieved one is a few products, which calling a
+    general solver would cost more than.
+    """
+    load, slope, t, extra, w = np.broadcast_arrays(load, slope, control.sleep, control.unlabelled, control.blur)
+    pull = (1 + t) * slope
+    low = 2 * pull / (t + np.sqrt(t**2 + 4 * pull) + TINY)  # D = 0
+    # D > 1/2 above sqrt(2 pull), and there S < 2 (1 + (M-1) w)
+    delta = high = np.maximum(np.sqrt(2 * pull), 1 + 2 * load * t * (1 + extra * w)) + 1
+    for _ in range(200 if np.any((t > 0) & (load > 0)) else 0):
+        stiffness, rise = 1 + t / delta - pull / delta**2, (2 * pull / delta - t) / delta**2
+        soft = 1 - w + w * np.maximum(stiffness, 0.0)  # D_w
+        value = (delta - 1) * stiffness - load * t * (1 + extra * w * stiffness / soft)
+        low, high = np.where(value < 0, delta, low), np.where(value < 0, high, delta)
+        gradient = stiffness + (delta - 1) * rise - load * t * extra * w * (1 - w) * rise / soft**2
+        newton = delta - value / np.where(gradient > 0, gradient, np.inf)
+        step = np.where((newton > low) & (newton < high), newton, (low + high) / 2) - delta
+        delta = delta + step
+        if (np.abs(step) <= 1e-15 * delta).all():
             break
-    return np.where(sleep > 0, delta, 1.0)
+    return np.where(t > 0, np.where(load > 0, delta, np.maximum(low, 1.0)), 1.0)

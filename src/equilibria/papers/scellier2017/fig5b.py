@@ -1,0 +1,9 @@
+"""Figure 5, the network with two hidden layers."""
+
+from equilibria.papers.scellier2017 import curves
+from equilibria.papers.scellier2017.curves import claims, plot, run
+
+PRESETS = curves.presets(depth=2, epochs=60, seeds=3)
+DIFFERS = {"quick": (*curves.SMALL, *curves.DIFFERS), "paper": curves.DIFFERS}
+
+__all__ = ["DIFFERS", "PRESETS", "claims", "plot", "run"]

@@ -1,0 +1,233 @@
+"""Section 5.1: the step of the relaxation and its duration, iterations to rest against depth, and where a phase may stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+import equilibria as eq
+from equilibria import plots
+from equilibria.papers.claims import Claim, at_least, at_most, not_testable
+from equilibria.papers.scellier2017.training import STOP, TABLE, Parts, begun, error, load, table_schedule, trained
+from equilibria.papers.sweep import sweep
+
+READING = "code of 2017"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Networks of hidden layers of `size`, before and after `updates` by Table 2, relaxed with each of `steps`."""
+
+    depths: tuple[int, ...] = (1, 2, 3)
+    size: int = 100
+    images: str = "digits"
+    train: int = 1200
+    updates: int = 600
+    steps: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.95)
+    durations: tuple[float, ...] = (2.5, 5.0, 10.0, 20.0, 40.0)
+    probe: int = 200  # validation images that are relaxed
+    longest: int = 4000  # iterations that stand for rest
+    seeds: int = 2
+    learnings: tuple[int, ...] = (1, 2)  # depths at which networks are trained with other steps and durations
+    seed: int = 70
+
+
+def relaxed(depth: int, start: int, seed: int, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: a network before and after learning, and how its states come to rest from 0.
+
+    Args:
+        depth: the number of hidden layers.
+        start: number of the network.
+        seed: of all of them.
+        config: the figure's configuration.
+
+    Returns:
+        By age (before, after learning): the distance from rest by step and duration and how many predictions differ there,
+        the iterations to rest, and at the table's number of iterations and at the tolerance the distance from rest and the
+        predictions that differ.
+    """
+    data = load(config.images, config.train)
+    inputs = data["validation"][0][: config.probe]
+    schedule = table_schedule(depth, READING)
+    young = begun((config.size,) * depth, schedule, data, seed + start)
+    old = trained((config.size,) * depth, schedule, data, seed=seed + start, steps=config.updates).network
+    rows = [_relaxed(network, depth, inputs, config) for network in (young, old)]
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def _relaxed(network: eq.Network, depth: int, inputs: np.ndarray, config: Config) -> dict[str, np.ndarray]:
+    world = eq.Clamp("input", inputs)
+
+    def flow(iterations: int, step: float = 0.5, **stop):
+        return eq.equilibrate(network, eq.GradientFlow(iterations, step, **stop), world=world)
+
+    rest = flow(config.longest)
+    layers = [name for name in network.names if name != "input"]
+
+    def compare(state) -> tuple[float, float]:
+        """The largest distance of any neuron from rest, averaged over images, and predictions that are not those at rest."""
+        gaps = [np.abs(np.asarray(state[name]) - np.asarray(rest[name])).max(-1) for name in layers]
+        said = [np.argmax(found["output"], axis=-1) for found in (state, rest)]
+        return float(np.max(gaps, axis=0).mean()), float(np.mean(said[0] != said[1]))
+
+    grid = np.array([[compare(flow(round(t / step), step)) for t in config.durations] for step in config.steps])
+    stopped = flow(config.longest, tolerance=STOP)
+    table, tolerance = compare(flow(TABLE[depth].free)), compare(stopped)
+    return {
+        "distance": grid[..., 0],
+        "differ": grid[..., 1],
+        "iterations": np.percentile(stopped.steps, [50, 100]),
+        "at_table": np.array(table),
+        "at_tolerance": np.array(tolerance),
+    }
+
+
+def learned(depth: int, step: float, share: float, start: int, seed: int, *, config: Config) -> float:
+    """One cell: the validation error after learning with another step, and with another duration of the 0-phase.
+
+    Args:
+        depth: the number of hidden layers.
+        step: ε.
+        share: the duration of both phases over that of the table.
+        start: number of the network.
+        seed: of all of them.
+        config: the figure's configuration.
+
+    Returns:
+        The error.
+    """
+    data: Parts = load(config.images, config.train)
+    row, scheduled = TABLE[depth], table_schedule(depth, READING)
+    free, nudged = (eq.GradientFlow(max(1, round(0.5 * n * share / step)), step) for n in (row.free, row.nudged))
+    recipe = eq.equilibrium_propagation(
+        2.0 if depth > 1 else 1.0, free=free, nudged=nudged, symmetric=False, random_sign=True, particles=True
+    )
+    schedule = scheduled._replace(recipe=recipe, predict=free)
+    network = trained((config.size,) * depth, schedule, data, seed=seed + start, steps=config.updates).network
+    return error(network, eq.GradientFlow(config.longest, tolerance=STOP), *data["validation"])
+
+
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
+    """How states come to rest, and what networks learn with other steps and durations."""
+    starts = {"start": range(config.seeds), "seed": config.seed}
+    rests = sweep(relaxed, config, checkpoint, depth=config.depths, **starts)
+    shares = (0.125, 0.25, 0.5, 1.0, 2.0)
+    learn = sweep(learned, config, checkpoint, depth=config.learnings, step=config.steps, share=shares, **starts)
+    axes = ("depth", "start", "age")
+    where = {
+        "distance": ("step", "duration"), "differ": ("step", "duration"), "iterations": ("rank",),
+        "at_table": ("what",), "at_tolerance": ("what",),
+    }  # fmt: skip
+    named = {name: ((*axes, *more), rests[name].values) for name, more in where.items()}
+    return xr.Dataset(
+        {**named, "error": (("learning", "step", "share", "start"), learn["value"].values)},
+        {
+            "depth": list(config.depths), "age": ["before", "after"], "step": list(config.steps),
+            "duration": list(config.durations), "rank": ["median", "slowest"], "what": ["distance", "differ"],
+            "learning": list(config.learnings), "share": list(shares),
+        },
+        {"images": config.images, "size": config.size},
+    )  # fmt: skip
+
+
+def plot(dataset: xr.Dataset):
+    """Left: distance from rest against duration, a line for each step (deepest network, after learning). Middle: iterations to
+    rest against depth, with Table 2's. Right: validation error after learning against the duration, a line for each step."""
+    figure, (left, middle, right) = plots.panels(columns=3, size=(4.1, 3.4))
+    old = dataset.sel(age="after")
+    for colour, step in zip(plots.PALETTE, dataset["step"].values, strict=False):
+        line = {"color": colour, "marker": ".", "label": rf"$\epsilon = {step:g}$"}
+        left.plot(dataset["duration"], old["distance"].isel(depth=-1).sel(step=step).mean("start"), **line)
+        learning = dataset["error"].isel(learning=-1).sel(step=step).mean("start")
+        right.plot(dataset["share"], 100 * learning, **line)
+    depth = dataset["depth"].values
+    left.set(yscale="log", xlabel=r"duration $\Delta t$ of the 0-phase", ylabel="mean largest distance from rest")
+    left.set_title(f"{depth[-1]} hidden layers, after learning")
+    for colour, age in zip(plots.PALETTE, dataset["age"].values, strict=False):
+        for rank, marker in (("median", "o"), ("slowest", "s")):
+            found = dataset["iterations"].sel(age=age, rank=rank).mean("start")
+            plots.simulation_points(
+                middle, depth, found, colour=colour, marker=marker, label=f"{age} learning, {rank} image"
+            )
+    middle.plot(depth, [TABLE[int(d)].free for d in depth], color="black", label="Table 2")
+    middle.set(yscale="log", xlabel="hidden layers", ylabel=r"iterations to rest, $\epsilon = 0.5$", xticks=depth)
+    middle.set_title(f"until no neuron moves by {STOP:g}")
+    right.set(xscale="log", xlabel="duration over that of Table 2", ylabel=f"error on {dataset.attrs['images']}, %")
+    right.set_title(f"learning, {dataset['learning'].values[-1]} hidden layers")
+    for axes in (left, middle, right):
+        axes.legend(fontsize=7)
+    return figure
+
+
+def claims(dataset: xr.Dataset) -> list[Claim]:
+    """What section 5.1 says, and that stopping early does not matter."""
+    old, logs = dataset.sel(age="after"), np.log10(np.maximum(dataset["distance"].sel(age="after"), 1e-7))
+    by_step, by_duration = logs.std("step").mean("duration"), logs.std("duration").mean("step")
+    errors, small = dataset["error"], int(dataset["duration"].argmin())
+    iterations = dataset["iterations"].sel(rank="slowest")
+    growth = iterations.sel(age="after").isel(depth=slice(1, None)).values / iterations.sel(age="after").values[:-1]
+    return [
+        at_most(
+            "Spread of log distance from rest over ε at equal duration, over its spread over durations at equal ε",
+            source="section 5.1", expected=1.0, measured=(by_step / by_duration).transpose("start", "depth").values,
+            every=True, quote="What matters more is the total duration of the relaxation Δt = n_iter × ε",
+        ),
+        at_most(
+            "Predictions at equal duration that differ between ε and ε = 0.5, largest over ε and durations from 5 on",
+            source="section 5.1", expected=0.02, every=True,
+            measured=abs(old["differ"] - old["differ"].sel(step=0.5)).isel(duration=slice(small + 1, None))
+            .max(("step", "duration")).transpose("start", "depth").values,
+            reason="'little influence': two in a hundred, the resolution of 200 images",
+            quote="We find experimentally that the choice of ε has little influence as long as 0 < ε < 1",
+        ),
+        at_most(
+            "Learning at the table's durations: range of the validation error over ε, %", source="section 5.1",
+            expected=2.0, measured=100 * np.ptp(errors.sel(share=1.0).values, axis=1).T,
+            reason="'little influence': the scatter between two seeds is of that size on the digits",
+            quote="the choice of ε has little influence as long as 0 < ε < 1",
+        ),
+        at_least(
+            "Learning: how much more the error changes with the duration than with ε, ratio of standard deviations",
+            source="section 5.1", expected=1.0,
+            measured=(errors.std("share").mean("step") / errors.std("step").mean("share")).transpose("start", "learning"),
+            quote="What matters more is the total duration of the relaxation",
+        ),
+        at_least(
+            "Iterations to rest grow with every layer: smallest ratio after learning", source="section 5.1; Table 2",
+            expected=2.0, measured=growth.T, every=True, reason="'grows fast'; the table's numbers grow by 5",
+            quote="the number of iterations required for the 0-phase relaxation is large and grows fast as the number of "
+            "layers increases (Table 2)",
+        ),
+        not_testable(
+            "It is faster on analog hardware", source="sections 2 and 5", reason="no such hardware here",
+            quote="we believe that analog hardware would be more suited for our model",
+        ),
+        at_most(
+            f"Stopping where no neuron moves by {STOP:g}: predictions that differ from those at rest, all depths and ages",
+            source="the training of scellier2017/fig5a-c", expected=0.0, tolerance=0.005, ours=True, every=True,
+            measured=dataset["at_tolerance"].sel(what="differ").transpose("start", "depth", "age").values,
+            reason="one image of 200",
+        ),
+        at_most(
+            "The state there is at least as close to rest as after the table's iterations: distance minus that of the table",
+            source="the training of scellier2017/fig5a-c", expected=0.0, tolerance=0.01, ours=True, every=True,
+            measured=(dataset["at_tolerance"] - dataset["at_table"]).sel(what="distance").transpose("start", "depth",
+            "age").values,
+            reason="1e-4 a step, and a hundred steps of the slowest mode",
+        ),
+    ]  # fmt: skip
+
+
+PRESETS = {
+    "quick": Config(seeds=1, steps=(0.1, 0.5, 0.95), updates=300),
+    "paper": Config(
+        size=500, images="mnist", train=50_000, updates=1000, seeds=3, steps=(0.25, 0.5, 0.75, 0.95), learnings=(1,)
+    ),
+}
+DIFFERS = {
+    "quick": ("the bundled digits, hidden layers of 100, 300 updates",),
+    "paper": ("networks are looked at after 1,000 updates, not at the end of learning",),
+}
