@@ -137,6 +137,8 @@ def plot(dataset: xr.Dataset):
         quality, many = float(dataset["quality"][data]), int(dataset["examples"][data])
         panel.set(xlabel=r"load $\alpha$", ylabel="temperature $T$", ylim=(0, 1), xlim=(0, None))
         panel.set_title(rf"$r = {quality:g}$, $M = {many}$")
+    for panel in axes[0, dataset.sizes["data"] :]:
+        panel.set_visible(False)
     axes[0, 0].legend(fontsize=7)
     left, right, last = axes[1]
     for colour, (rule, sleep) in zip(plots.PALETTE, styles, strict=False):

@@ -157,6 +157,8 @@ def plot(dataset: xr.Dataset):
         name = r"$t \to \infty$" if sleep == LONG else f"$t = {sleep:g}$"
         panel.set(xlim=(0, 1.1), ylim=(0, 1.5), xlabel=r"load $\alpha$", ylabel="temperature $T$", title=name)
         panel.grid(visible=False)
+    for panel in axes[:2].ravel()[len(sleeps) :]:
+        panel.set_visible(False)
     _laws(axes[2], dataset)
     marks = [axes[0, 0].plot([], [], "s", color=colour)[0] for colour in COLOURS]
     names = ("ergodic", "spin glass", "retrieval, metastable", "retrieval")
