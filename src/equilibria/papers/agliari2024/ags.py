@@ -65,9 +65,11 @@ def _phases(axes, dataset: xr.Dataset) -> None:
     )
     plots.theory_line(axes, dataset["spinodal"], heat, label="retrieval ends")
     plots.theory_line(axes, dataset["first_order"], heat, label="retrieval is the ground state", linestyle="--")
-    # Where retrieval ends before replica symmetry breaks, there is no such line.
-    breaks = dataset["almeida_thouless"].where(dataset["almeida_thouless"] < (1 - 1e-6) * dataset["spinodal"])
-    plots.theory_line(axes, breaks, heat, colour=plots.PALETTE[3], label="replica symmetry breaks", linestyle=":")
+    # Where retrieval ends before replica symmetry breaks, there is no such line: at T above 0.025.
+    cold = np.concatenate([[0.0], np.geomspace(1e-4, 0.03, 40)])
+    lines = eq.theory.hopfield_lines(cold)
+    breaks = np.where(lines.almeida_thouless < (1 - 1e-6) * lines.spinodal, lines.almeida_thouless, np.nan)
+    plots.theory_line(axes, breaks, cold, colour=plots.PALETTE[3], label="replica symmetry breaks", linewidth=2.5)
     plots.theory_line(axes, dataset["fine"], dataset["glass"], colour=plots.PALETTE[1], label="spins freeze")
     warm = dataset.where(dataset["temperature"] > 0, drop=True)
     plots.simulation_points(axes, warm["edge"], warm["temperature"], label=f"half lost, N = {dataset.attrs['size']}")
