@@ -163,7 +163,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 PRESETS = {
     "quick": Config(),
     "paper": Config(
-        sizes=(8, 10, 12, 14, 16, 18, 20, 22, 24), large=(20, 24, 32, 48, 64, 96), networks=10, chains=500, steps=500
+        sizes=(8, 10, 12, 14, 16, 18, 20, 22, 24), large=(20, 24, 32, 48), networks=5, chains=400, steps=300
     ),
 }
 DIFFERS = {name: ("the lecture shows sketches of landscapes; numbers are counted here",) for name in PRESETS}

@@ -221,7 +221,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(sleeps=(0.0, 1.0, LONG), grid=20, loads=(0.05, 0.5), temperatures=(0.1, 0.7, 1.1)),
-    "paper": Config(grid=60, size=600, small=200, chains=32, rounds=1000, rungs=10, networks=3),
+    "paper": Config(grid=50, size=400, small=150, chains=24, rounds=400, networks=2),
 }
 DIFFERS = {
     name: ("t → ∞ is t = 10^4 in theory and the pseudo-inverse in simulation", "the lecture shows no simulation")

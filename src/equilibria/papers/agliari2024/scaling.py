@@ -153,5 +153,5 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(), "paper": Config(sizes=(500, 1000, 2000, 4000, 8000), chains=50, sweeps=80, networks=5)}
+PRESETS = {"quick": Config(), "paper": Config(sizes=(500, 1000, 2000, 4000, 8000), chains=30, sweeps=50, networks=3)}
 DIFFERS = {name: ("the lecture gives theory's diagram only",) for name in PRESETS}
