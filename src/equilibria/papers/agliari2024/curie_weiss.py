@@ -191,5 +191,5 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     return found
 
 
-PRESETS = {"quick": Config(), "paper": Config(sizes=(100, 400, 1600), chains=100, sweeps=4000)}
+PRESETS = {"quick": Config(), "paper": Config(sizes=(100, 400, 1600), chains=60, sweeps=2000)}
 DIFFERS = {name: ("the lecture shows sketches of the laws; ours are computed",) for name in PRESETS}

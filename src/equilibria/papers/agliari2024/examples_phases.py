@@ -207,8 +207,9 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(),
-    "paper": Config(sleeps=(0.0, 1.0, 10.0), lines=30, shares=(0.4, 0.6, 0.8, 1.2, 1.5), size=1500, chains=40, sweeps=80,
-    networks=5),
+    "paper": Config(
+        sleeps=(0.0, 1.0, 10.0), lines=24, shares=(0.4, 0.6, 0.8, 1.2, 1.5), size=800, chains=30, sweeps=50, networks=2,
+    ),
 }  # fmt: skip
 DIFFERS = {
     name: ("the lecture's diagrams carry no numbers: qualities, quantities and temperatures are ours",)

@@ -187,7 +187,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(seeds=2), "paper": Config(count=500, steps=20_000)}
+PRESETS = {"quick": Config(seeds=2), "paper": Config(count=200, steps=6000)}
 DIFFERS = {
     name: (
         "no such figure in the paper; random fully connected networks with ρ = tanh, outputs clamped through their rates",
