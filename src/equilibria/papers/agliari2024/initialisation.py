@@ -92,7 +92,7 @@ def accuracy(network: eq.Network, images: eq.data.Images, train: int) -> float:
     """How often a linear read-out of the hidden neurons, fitted to training images, is right about test images."""
     from sklearn.linear_model import LogisticRegression
 
-    weights = np.asarray(network.couplings[0].weights)
+    weights = np.asarray(network.couplings[0].matrix())
     known, unknown = (eq.data.binarise(part) @ weights for part in (images.train_images[:train], images.test_images))
     scale = known.std(0) + 1e-9
     fitted = LogisticRegression(max_iter=200).fit(known / scale, images.train_labels[:train])
@@ -131,7 +131,7 @@ def trained(hidden: int, start: int, repeat: int, seed: int, *, config: Config) 
             [found.value, *(found.bracket or (np.nan, np.nan)), accuracy(network, images, min(config.train, 5000))]
         )
     side = images.train_images.shape[1]
-    pictures = np.asarray(network.couplings[0].weights).T[:: hidden // CLASSES].reshape(CLASSES, side, side)
+    pictures = np.asarray(network.couplings[0].matrix()).T[:: hidden // CLASSES].reshape(CLASSES, side, side)
     return {"looks": np.array(rows, float), "weights": pictures}
 
 

@@ -121,7 +121,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     """What the slide says of the landscape."""
     rate = slopes(dataset)
     words = "Frustration makes the energy landscape rough with #local-minima exponentially increasing with N"
-    simple = np.exp(dataset["exact"].sel(kind="K = 3").isel(size=-1)).values
+    simple = np.exp(dataset["exact"].sel(kind="K = 3").isel(size=-1).values)
     shared = sorted(set(dataset["size"].values) & set(dataset["large"].values))
     gap = (dataset["annealed"].sel(large=shared).values - dataset["exact"].sel(size=shared).values) / np.maximum(
         dataset["error"].sel(large=shared).values, 1e-9

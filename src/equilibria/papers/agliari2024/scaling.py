@@ -111,7 +111,7 @@ def plot(dataset: xr.Dataset):
     left.legend()
     half, width = dataset["crossing"].sel(level=0.5), _width(dataset)
     for colour, values, label in (
-        (plots.PALETTE[0], np.abs(half - 1), r"$|\alpha_{1/2} / \alpha_c - 1|$"), (plots.PALETTE[1], width,
+        (plots.PALETTE[0], abs(half - 1), r"$|\alpha_{1/2} / \alpha_c - 1|$"), (plots.PALETTE[1], width,
         "width of the fall"),
     ):  # fmt: skip
         plots.simulation_points(
@@ -142,7 +142,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         at_most(
             "The edge comes closer with size: distance at the largest over that at the smallest", source=SOURCE,
             expected=1.0,
-            measured=np.abs(half.mean("network").isel(size=-1) - 1) / np.abs(half.mean("network").isel(size=0) - 1),
+            measured=abs(half.mean("network").isel(size=-1) - 1) / abs(half.mean("network").isel(size=0) - 1),
             ours=True,
         ),
         close(

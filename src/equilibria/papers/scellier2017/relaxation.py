@@ -164,9 +164,10 @@ def plot(dataset: xr.Dataset):
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
     """What section 5.1 says, and that stopping early does not matter."""
-    old, logs = dataset.sel(age="after"), np.log10(np.maximum(dataset["distance"].sel(age="after"), 1e-7))
+    old = dataset.sel(age="after")
+    logs = xr.apply_ufunc(np.log10, old["distance"].clip(min=1e-7))
     by_step, by_duration = logs.std("step").mean("duration"), logs.std("duration").mean("step")
-    errors, small = dataset["error"], int(dataset["duration"].argmin())
+    errors, small = dataset["error"], int(np.argmin(dataset["duration"].values))
     iterations = dataset["iterations"].sel(rank="slowest")
     growth = iterations.sel(age="after").isel(depth=slice(1, None)).values / iterations.sel(age="after").values[:-1]
     return [

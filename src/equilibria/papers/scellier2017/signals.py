@@ -72,7 +72,7 @@ def sent(network: int, seed: int, *, config: Config) -> dict[str, np.ndarray]:
     for layer in reversed(layers):
         errors[layer.start] = delta[layer]
         delta = -curvature @ np.where(_inside(layer, len(delta)), delta, 0.0)
-    rows = {"size": [], "early": [], "late": []}
+    rows: dict[str, list[np.ndarray]] = {"size": [], "early": [], "late": []}
     for layer in layers:
         rows["size"].append(np.linalg.norm(change[:, layer], axis=1))
         rows["early"].append(_cosine(change[:, layer], errors[layer.start]))

@@ -63,9 +63,9 @@ def hopfield_lines(temperature: ArrayLike, sleep: ArrayLike = 0.0) -> Lines:
     return lines_at(temperature, sleep)
 
 
-def lines_at(*given: ArrayLike) -> Lines:
-    """The lines at the ControlParameters `given`."""
-    given = tuple(np.array(x, float) for x in np.broadcast_arrays(*given))
+def lines_at(*controls: ArrayLike) -> Lines:
+    """The lines at these ControlParameters."""
+    given = [np.array(x, float) for x in np.broadcast_arrays(*controls)]
     end = edge(*given)
     first, found = _crossing(_advantage, end.ratio, end.load, *given)
     replica, found_too = _crossing(_stability, end.ratio, np.where(given[0] > 0, end.load, 0.0), *given)
