@@ -11,7 +11,7 @@ from equilibria import check, files
 from equilibria.app import pictures, runs
 from equilibria.app.memory import as_spins
 from equilibria.app.options import Synapses
-from equilibria.app.training import read
+from equilibria.app.training import going_on, read
 from equilibria.app.watch import say
 from equilibria.learn.stopping import REQUEUE
 
@@ -29,19 +29,20 @@ def train(options: Synapses) -> int:
     if steps > (runs.step_of(out) or 0):
         for name in runs.put_aside(out):
             say(f"  {name}: of the machine as it was before it went on, and renamed so")
-    run = eq.learn_synapses(
-        spins,
-        check.count("hidden", options.hidden),
-        steps=steps,
-        how=None if options.e_step == "auto" else options.e_step,
-        batch_size=batch,
-        learning_rate=options.learning_rate,
-        every=max(steps // 100, 1),
-        callbacks=[eq.OnSignal(), *limit],
-        checkpoint=out,
-        resume=options.resume,
-        key=options.seed,
-    )
+    with going_on(out):
+        run = eq.learn_synapses(
+            spins,
+            check.count("hidden", options.hidden),
+            steps=steps,
+            how=None if options.e_step == "auto" else options.e_step,
+            batch_size=batch,
+            learning_rate=options.learning_rate,
+            every=max(steps // 100, 1),
+            callbacks=[eq.OnSignal(), *limit],
+            checkpoint=out,
+            resume=options.resume,
+            key=options.seed,
+        )
     files.save_dataset(out / "history.nc", run.history)
     if run.stopped is not None:
         say(f"{out}: stopped, {run.stopped}; checkpoint and history.nc are there, --resume goes on")

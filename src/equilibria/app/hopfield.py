@@ -22,6 +22,7 @@ PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm"}
 def phase_diagram(sleeps: Sequence[float], points: int, out: Path) -> int:
     """Write the phase diagram of a Hopfield network after each of `sleeps`, as a picture and as netCDF."""
     check.count("points", points, least=2)
+    files.check_writable(out)
     capacities = eq.theory.hopfield_capacity(0.0, np.array(sleeps, float))
     loads = np.linspace(0, 1.3 * capacities.max(), points + 1)[1:]
     temperatures = np.linspace(
@@ -99,6 +100,9 @@ def _draw_lines(panel: plots.Axes, most: float, top: float, sleep: float) -> Non
 
 def recall(patterns: Path, cue: Path, sleep: float, temperature: float, sweeps: int, seed: int, out: Path) -> int:
     """Store every picture of a folder, let the network fall from the cue, and say which one it came to."""
+    files.check_writable(out.parent)
+    if not patterns.is_dir():
+        check.refuse("--patterns", patterns, "a folder")
     paths = sorted(path for path in patterns.iterdir() if path.suffix.lower() in PICTURES)
     if not paths:
         check.refuse(

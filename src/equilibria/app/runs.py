@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ def begin(out: Path, kind: str, asked: Mapping[str, Any], table: Mapping[str, An
             check.refuse("--out", f"{out}, which holds a run", "another folder, or --resume to go on with that run")
         began = described(out) or now
         _refuse_another(out, began, now)
+        with warnings.catch_warnings(action="ignore"):  # what is damaged is said when the run goes on
+            if not isinstance(files.load(out, fallback=True).metadata.get("setup"), dict):
+                check.refuse("--out", f"{out}, which holds a network and no run", "a folder that `train` has written")
     elif theirs := [name for name in RESULTS if os.path.lexists(out / name) and not _is_ours(out / name)]:
         check.refuse("--out", f"{out}, with {', '.join(theirs)} and no run", "another folder: they would be replaced")
     now["rate_epochs"] = began.get("rate_epochs", began.get("epochs"))

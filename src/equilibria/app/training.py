@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,8 +85,23 @@ class Trained(NamedTuple):
     code: int
 
 
+def checked(options: Any) -> None:
+    """Refuse numbers out of their range, and a folder that cannot be written, before anything is read."""
+    for name in ("steps", "epochs", "batch_size", "chains", "patience", "sweeps", "nudged_sweeps"):
+        if getattr(options, name, None) is not None:
+            check.count(name, getattr(options, name))
+    check.number("learning_rate", options.learning_rate, above=0.0)
+    check.number("final_rate", options.final_rate, least=0.0, most=1.0)
+    for name in ("l1", "l2"):
+        check.number(name, getattr(options, name, 0.0), least=0.0)
+    if options.time_limit is not None:
+        check.number("time_limit", options.time_limit, above=0.0)
+    files.check_writable(options.out)
+
+
 def read(options: TrainingOptions, units: str, target: str | None = None) -> Split:
     """The table of a run, in two parts; what was decided is told."""
+    checked(options)
     features = tables.read(options, units, target)
     learned, held = tables.held_out(len(features.rows), options.validation, options.seed)
     if not options.quiet:
@@ -123,7 +140,7 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
     if options.epochs * per_epoch > (runs.step_of(out) or 0):
         for name in runs.put_aside(out):
             say(f"  {name}: of the machine as it was before it went on, and renamed so")
-    try:
+    with going_on(out):
         run = eq.train(
             job.network,
             job.data,
@@ -138,21 +155,29 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
             resume=options.resume,
             key=options.seed,
         )
+        return _finished(out, run, job, patience)
+
+
+@contextlib.contextmanager
+def going_on(out: Path) -> Iterator[None]:
+    """Say how a run goes on that could not be kept; one that diverged is an error of use."""
+    try:
+        yield
+    except files.StorageError as error:
+        again = "" if files.latest(out) is None else " The same command with --resume then goes on."
+        raise files.StorageError(f"{error}{again}") from error
     except eq.Diverged as error:
         raise ValueError(str(error)) from error
-    return _finished(out, run, job, patience)
 
 
 def falling(options: Any, updates: int) -> optax.ScalarOrSchedule:
     """The learning rate: a number, or a line down to the final rate, where it then stays."""
-    check.number("learning_rate", options.learning_rate, above=0.0)
-    check.number("final_rate", options.final_rate, least=0.0)
     if options.final_rate == 1:
         return options.learning_rate
     return optax.linear_schedule(options.learning_rate, options.learning_rate * options.final_rate, updates)
 
 
-def _finished(out: Any, run: eq.Run, job: Job, patience: list[eq.Patience]) -> Trained:
+def _finished(out: Path, run: eq.Run, job: Job, patience: list[eq.Patience]) -> Trained:
     """Keep the history, and the best machine; draw, unless the run is to go on."""
     history, network = run.history.assign_attrs(measure=job.measure), run.parameters
     files.save_dataset(out / "history.nc", history)

@@ -25,6 +25,7 @@ def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int,
     theirs = [other.name for other in beside if os.path.lexists(other)]
     if out is not None and theirs and not os.path.lexists(path):
         check.refuse("--out", f"{path}, beside whose place is {theirs[0]}", "another name: that would be replaced")
+    files.check_writable(path.parent)
     about = runs.described(folder)
     if about.get("kind") == "classifier":
         check.refuse("run", f"{folder}, a classifier, which comes to rest and draws nothing", "another kind of machine")
@@ -61,6 +62,7 @@ def evaluate(
     seed: int,
 ) -> int:
     """Print the log-likelihood of data with its error and bracket, and write it as evaluation.json into the folder."""
+    files.check_writable(folder)
     about = runs.described(folder)
     if about.get("kind") == "classifier":
         return classifier.evaluate(folder, data, array, allow_large, about)
@@ -77,13 +79,17 @@ def evaluate(
     found = eq.log_likelihood(network, rows, method, probabilities=True, **options)
     if table.get("unit") == "gaussian":  # a density of the numbers in the file, not of those brought to variance 1
         found = shifted(found, -float(np.sum(np.log(table["scale"]))))
-    step = runs.step_of(folder)
-    report = {"examples": len(rows), "data": str(data), "method": method, "step": step, **found._asdict()}
-    files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())
+    if not np.isfinite(found.value):
+        given = f"{folder}, whose log-likelihood is {found.value}"
+        check.refuse("run", given, f"a machine that has a law ({found.note})")
     bracket = "" if found.bracket is None else f", bracket {found.bracket[0]:.3f} to {found.bracket[1]:.3f}"
     grey = " Values between 0 and 1 are taken as means." if eq.data.kind_of(rows) == "grey" else ""
-    line = f"log-likelihood {found.value:.3f} ± {found.error:.3f} nats per example ({method}{bracket}) {found.note}"
+    error = f" ± {found.error:.3f}" if np.isfinite(found.error) else ""
+    line = f"log-likelihood {found.value:.3f}{error} nats per example ({method}{bracket}) {found.note}"
     say(f"{line.rstrip()}{'.' if grey else ''}{grey}")
+    told = {"examples": len(rows), "data": str(data), "method": method, "step": runs.step_of(folder)}
+    report = told | found._asdict() | {"error": found.error if error else None}
+    files.write_atomic(folder / "evaluation.json", json.dumps(report, allow_nan=False).encode())
     return 0
 
 

@@ -74,10 +74,10 @@ def choose(
         dropped[names[column]] = "not wanted"
     targets = None
     if target is not None:
-        (place,) = _found(names, [target], "target", label)
+        place = _one(names, target, "target", label)
         targets, dropped[names[place]] = _column(raw, place), "the target"
     if id_column not in (None, "auto"):
-        (place,) = _found(names, [str(id_column)], "id_column", label)
+        place = _one(names, str(id_column), "id_column", label)
         ids, dropped[names[place]] = _column(raw, place), "the ID"
     elif id_column == "auto" and columns is None:
         left = [place for place in kept if names[place] not in dropped]
@@ -115,6 +115,13 @@ def _found(names: list[str], wanted: Sequence[str], argument: str, label: str) -
         listed = ", ".join(map(_shown, close)) + (", ..." if len(names) > len(close) else "")
         check.refuse(argument, f"{name!r}, which {label} does not have", f"columns such as {listed}")
     return list(dict.fromkeys(found))
+
+
+def _one(names: list[str], name: str, argument: str, label: str) -> int:
+    places = _found(names, [name], argument, label)
+    if len(places) != 1:
+        check.refuse(argument, f"{name!r}, {len(places)} columns of {label}", "the name of one column")
+    return places[0]
 
 
 def _ids(raw: Raw, names: list[str], places: list[int]) -> list[int]:
