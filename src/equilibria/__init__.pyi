@@ -3,6 +3,7 @@ from . import data as data
 from . import estimators as estimators
 from . import plots as plots
 from . import theory as theory
+from .app.lab.command import lab as lab
 from .citations import cite as cite
 from .energies.implicit import Implicit as Implicit
 from .energies.stochastic import Stochastic as Stochastic

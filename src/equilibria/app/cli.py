@@ -12,6 +12,7 @@ import tyro
 
 from equilibria import __version__
 from equilibria.app.commands import evaluate, export, sample, train
+from equilibria.app.lab.command import serve as lab
 from equilibria.app.wording import in_options
 from equilibria.papers import INDEX, check_id
 
@@ -140,6 +141,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "sample": sample,
     "evaluate": evaluate,
     "export": export,
+    "lab": lab,
 }
 
 

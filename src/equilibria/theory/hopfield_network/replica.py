@@ -144,25 +144,27 @@ class SaddlePoint(NamedTuple):
     converged: np.ndarray
 
 
+def balance(signal: np.ndarray, ratio: np.ndarray, *given: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By how much the equations miss at a signal A and a ratio X/A, with Delta and the load that they then have."""
+    control, noise = ControlParameters(*given), ratio * signal
+    t = control.sleep
+    here = site(signal, noise, control)
+    pull = (1 + t) * here.aligned / signal
+    delta = 2 * pull / (t + np.sqrt(t**2 + 4 * pull))  # of Delta (Delta + t) = pull; no difference of large numbers
+    rest = others(here, signal, noise, delta, control)
+    load = noise**2 / rest.overlap * rest.softness
+    strain = t * load * rest.reaction / np.maximum(np.abs(rest.stiffness), TINY)  # Delta - 1, with the sign of D
+    return 1 - (1 + strain) / delta, delta, load
+
+
 def at_ratio(ratio: np.ndarray, *given: np.ndarray) -> SaddlePoint:
     """The retrieval states of noise-to-signal `ratio` at the ControlParameters `given`, T < 1.
 
     Each comes with its load, which is negative where the equations have no solution.
     """
 
-    def solve(signal: np.ndarray, ratio: np.ndarray, *given: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        control, noise = ControlParameters(*given), ratio * signal
-        t = control.sleep
-        here = site(signal, noise, control)
-        pull = (1 + t) * here.aligned / signal
-        delta = 2 * pull / (t + np.sqrt(t**2 + 4 * pull))  # of Delta (Delta + t) = pull; no difference of large numbers
-        rest = others(here, signal, noise, delta, control)
-        load = noise**2 / rest.overlap * rest.softness
-        strain = t * load * rest.reaction / np.maximum(np.abs(rest.stiffness), TINY)  # Delta - 1, with the sign of D
-        return 1 - (1 + strain) / delta, delta, load
-
     def mismatch(*x: np.ndarray) -> np.ndarray:
-        return solve(*x)[0]
+        return balance(*x)[0]
 
     # for T < 1 the mismatch is positive at small signals; beyond A = 1 it is not, since E[xi tanh] <= 1 makes delta < 1
     ratio, *controls = np.broadcast_arrays(ratio, *given)
@@ -170,7 +172,7 @@ def at_ratio(ratio: np.ndarray, *given: np.ndarray) -> SaddlePoint:
     long = controls[1] > LONG
     low[long], high[long] = _highest(mismatch, ratio[long], *(x[long] for x in controls))
     signal, converged = root(mismatch, low, high, ratio, *controls)
-    _, delta, load = solve(signal, ratio, *controls)
+    _, delta, load = balance(signal, ratio, *controls)
     return SaddlePoint(signal, ratio * signal, delta, load, converged)
 
 

@@ -1,0 +1,211 @@
+"""Remember: a Hopfield network falls from a cue, beside what theory says of a large one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+import equilibria as eq
+from equilibria import check
+from equilibria.app.lab import code
+from equilibria.app.lab.catalogue import NEURONS, REMEMBER
+from equilibria.app.lab.pictures import digits
+from equilibria.app.lab.rooms import hopfield
+from equilibria.app.lab.rooms.room import Room, from_bits
+
+_TIERS = (64, 192, NEURONS)  # numbers of factors that there is compiled code for
+_SHOWN = 12  # patterns whose pictures the page gets
+_KEPT = 2000  # sweeps that are kept for files
+
+
+class Remember(Room):
+    """One recall, sweep by sweep."""
+
+    plan = REMEMBER
+
+    def run(self) -> Iterator[float | None]:
+        """Theory at the point, the network, then a sweep at a time."""
+        self.sweeps: list[dict[str, Any]] = []
+        self.since, self.paused, self.steps = 0, False, 0
+        self._build()
+        self._show()
+        yield None
+        theory = self._theory()
+        while True:
+            if not self.paused or self.steps:
+                self.steps = 0
+                if not self._at_rest():
+                    self._sweep()
+            began = time.perf_counter()
+            next(theory, None)  # a part of it between two sweeps, until it is whole
+            yield max(0.0, 1 / self["pace"] - (time.perf_counter() - began))
+
+    def _build(self) -> None:
+        self.patterns, self.known = stored(self.state)
+        self.network = hopfield.filled(eq.hopfield(self.patterns, sleep=self["sleep"]), _TIERS)
+        # Patterns are filled up too, so that looking at the state compiles once for each number of rows.
+        self.rows = np.zeros(self.network.couplings[0].factors.shape, np.float32)  # type: ignore[attr-defined]
+        self.rows[: len(self.patterns)] = self.patterns
+        self.target = min(self["target"], len(self.patterns) - 1)
+        self.cue = cue(self.state, self.patterns[self.target])
+        self.neurons, self.key = self.cue, eq.key(self["seed"] + 2)
+
+    def _sweep(self) -> None:
+        how = eq.Sweeps(1, order=self["order"])
+        key = jax.random.fold_in(self.key, len(self.sweeps) - 1)
+        rest = eq.equilibrate(
+            self.network, how, self.neurons, temperature=self["temperature"], show_progress=False, key=key
+        )
+        self.moved = not np.array_equal(self.neurons, rest["neurons"])
+        self.neurons = np.asarray(rest["neurons"])
+        self._frame()
+
+    def _at_rest(self) -> bool:
+        return self["temperature"] == 0 and not self.moved
+
+    def _show(self) -> None:
+        """What is stored, and the cue."""
+        self.moved = True
+        self.emit(
+            {
+                "kind": "network", "count": len(self.patterns), "target": self.target, "known": self.known,
+                "patterns": self.patterns[:_SHOWN].astype(np.int8),
+                "goal": self.patterns[self.target].astype(np.int8), "cue": self.cue.astype(np.int8),
+            }
+        )  # fmt: skip
+        self._frame()
+
+    def _frame(self) -> None:
+        overlaps, energy = _look(self.network, self.rows, self.neurons)
+        overlaps = np.asarray(overlaps)[: len(self.patterns)]
+        self.sweeps.append({"overlap": overlaps, "energy": float(energy) / NEURONS, "temperature": self["temperature"]})
+        del self.sweeps[1:-_KEPT]
+        sweep = len(self.sweeps) - 1
+        rows = [row["overlap"][self.target] for row in self.sweeps[self.since + (sweep - self.since + 1) // 2 :]]
+        self.emit(
+            {
+                "kind": "frame", "sweep": sweep, "overlap": overlaps[self.target], "energy": self.sweeps[-1]["energy"],
+                "mean": float(np.mean(rows)), "averaged": len(rows), "rest": sweep > 0 and self._at_rest(),
+                "steered": self.since > 0, "neurons": self.neurons.astype(np.int8), "overlaps": overlaps,
+            }
+        )  # fmt: skip
+
+    def _predict(self) -> None:
+        """Where the room is in the diagram, and what theory says there."""
+        found = predicted(self._load(), self["temperature"], self["sleep"])
+        self.emit({"kind": "theory", "load": self._load(), "temperature": self["temperature"], **found})
+
+    def _load(self) -> float:
+        return count(self.state) / NEURONS
+
+    def _theory(self) -> Iterator[None]:
+        """What theory says here, then the phase diagram of this sleep, some temperatures at a time."""
+        self._predict()
+        yield None
+        found = yield from hopfield.diagram(self["sleep"])
+        self.emit({"kind": "lines", "sleep": self["sleep"], **found})
+
+    @classmethod
+    def warm(cls) -> None:
+        """A few sweeps of the default first, so that neurons move soon; theory beside them."""
+        super().warm()
+        hopfield.prepare(cls.plan.dial("sleep").default)
+        hopfield.prepare(0)
+
+    @classmethod
+    def warm_later(cls) -> None:
+        """The other numbers of patterns and orders, and theory of every other sleep."""
+        for load in (0.1, 0.9, 0.01):
+            for order in ("random", "parallel"):
+                room = cls(
+                    cls.plan.state({"load": load, "order": order, "patterns": "random"}), lambda message: None, {}
+                )
+                for _ in zip(range(3), room.run(), strict=False):
+                    pass
+        for sleep, _ in cls.plan.dial("sleep").choices:
+            hopfield.prepare(sleep)
+
+    def turn(self, name: str, value: Any) -> None:
+        """Temperature and pace change while the network goes on."""
+        super().turn(name, value)
+        if name == "temperature":
+            self.since, self.moved = len(self.sweeps), True
+            self._predict()
+
+    def act(self, what: dict[str, Any]) -> None:
+        """Pause, go on, or make one sweep."""
+        self.paused = check.choice("action", what.get("act"), ("pause", "go on", "step")) != "go on"
+        self.steps = int(what["act"] == "step")
+
+    def dataset(self) -> xr.Dataset:
+        """By sweep: overlaps with the patterns, energy for each neuron, temperature."""
+        shown = min(len(self.patterns), 64)
+        rows = {
+            "overlap": (("sweep", "pattern"), np.array([row["overlap"][:shown] for row in self.sweeps])),
+            "energy": ("sweep", np.array([row["energy"] for row in self.sweeps])),
+            "temperature": ("sweep", np.array([row["temperature"] for row in self.sweeps])),
+        }
+        theory = predicted(self._load(), self["temperature"], self["sleep"])
+        given = {name: value for name, value in self.state.items() if name not in ("mine", "cue", "pace")}
+        return xr.Dataset(rows, attrs={**given, "predicted_overlap": theory["m"], "finite_size_error": theory["error"]})
+
+    def code(self) -> str:
+        """The recall from the cue, with a public call for each thing."""
+        return code.remember(self.state, count(self.state), min(self["target"], count(self.state) - 1))
+
+
+@jax.jit
+def _look(network: eq.Network, patterns: jax.Array, neurons: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return eq.overlap(neurons, patterns), network.energy({"neurons": neurons})
+
+
+def count(state: dict[str, Any]) -> int:
+    """How many patterns a load means; one's own pictures are all stored."""
+    own = len(mine(state)) if state["patterns"] == "mine" else 0
+    return max(1, own, round(state["load"] * NEURONS))
+
+
+def mine(state: dict[str, Any]) -> np.ndarray:
+    """The pictures that the visitor has drawn or dropped."""
+    texts = [text for text in state["mine"].split(".") if text]
+    return np.array([from_bits(text) for text in texts], np.float32).reshape(-1, NEURONS)
+
+
+def stored(state: dict[str, Any]) -> tuple[np.ndarray, int]:
+    """The patterns (K, 784), and how many of them are pictures; random ones fill up the load."""
+    total, kind = count(state), state["patterns"]
+    pictures = digits(total) if kind == "digits" else mine(state) if kind == "mine" else np.empty((0, NEURONS))
+    rest = total - len(pictures)
+    if rest == 0:
+        return pictures, len(pictures)
+    random = np.asarray(eq.data.random_patterns(NEURONS, NEURONS, key=eq.key(state["seed"])))[:rest]
+    return np.concatenate([pictures, random]).astype(np.float32), len(pictures)
+
+
+def cue(state: dict[str, Any], pattern: np.ndarray) -> np.ndarray:
+    """Where the network begins: what was drawn, or the pattern with neurons flipped and missing."""
+    if state["cue"]:
+        return from_bits(state["cue"]).astype(np.float32)
+    return np.asarray(
+        eq.data.corrupt(pattern, flips=state["flips"], masked=state["masked"], key=eq.key(state["seed"] + 1))
+    )
+
+
+def predicted(load: float, temperature: float, sleep: float) -> dict[str, Any]:
+    """The phase at a point, the overlap there, and by how much one state of 784 neurons scatters about it.
+
+    N neurons that agree with the pattern independently, on average m, scatter by sqrt((1 - m^2) / N). That leaves out how they
+    pull on one another, which makes it larger near the end of the phase.
+    """
+    m = hopfield.overlap_at(load, temperature, sleep)
+    glass = eq.theory.hopfield(load, temperature, sleep, branch="spin glass")
+    phase = "retrieval" if np.isfinite(m) else "spin glass" if glass.exists else "paramagnet"
+    return {"m": m, "q": float(glass.q), "error": float(np.sqrt((1 - m * m) / NEURONS)), "phase": phase}
+
+
+ROOM = Remember

@@ -1,0 +1,100 @@
+// Learn a distribution: the modes of a machine come out of the noise.
+
+import { Chart } from "../chart.js";
+import { card, el, number, numbers } from "../dom.js";
+import { Pixels } from "../pixels.js";
+
+const SHOWN = 10, FOLLOWED = 4;
+
+class Tiles {
+  constructor(label) {
+    this.label = label;
+    this.root = el("div", { class: "tiles", role: "img", "aria-label": label });
+    this.made = "";
+  }
+
+  draw(pictures, height, width, reach) {
+    const count = pictures.shape[0], size = height * width;
+    if (this.made !== `${count} ${height} ${width}`) {
+      this.made = `${count} ${height} ${width}`;
+      this.each = Array.from({ length: count }, () => new Pixels({ columns: width, rows: height, label: "" }));
+      for (const tile of this.each) tile.canvas.setAttribute("aria-hidden", "true");
+      this.root.replaceChildren(...this.each.map((tile) => tile.canvas));
+    }
+    this.each.forEach((tile, index) => tile.signed(pictures.subarray(index * size, (index + 1) * size), reach));
+  }
+}
+
+export function build(ctx) {
+  const { stage, state } = ctx;
+  const told = numbers(["outliers", "Modes beyond the noise"], ["likelihood", "Log-likelihood, nats"], ["mixed", "Chains", true], ["step", "Update"], ["machine", "Machine", true]);
+  const spectrum = new Chart({ label: "Singular values against time", height: 380, x: { label: "time = learning rate × updates", lim: null, log: true }, y: { label: "singular value w", lim: null } });
+  const likelihood = new Chart({ label: "Log-likelihood against updates", height: 250, x: { label: "update", lim: null }, y: { label: "nats per example", lim: null }, legend: false });
+  const data = new Tiles("Data"), samples = new Tiles("Samples of the machine"), filters = new Tiles("Filters: the strongest hidden neurons");
+  const choose = el("input", { type: "file", accept: ".npy,.npz,.csv,.h5,.hdf5", class: "unseen", id: "table-file", onchange: () => dropped([...choose.files]).catch((error) => ctx.toast(error.message)) });
+  const drop = el("label", { class: "drop", for: "table-file", text: "Drop a table here (.csv, .npy, .npz, .h5; rows are examples), or choose a file" });
+  const modes = card("Modes come out of the noise", { width: 8, note: "lines: theory; points: the machine" }, spectrum.host);
+  stage.append(told.list, modes.box, card("Data", { width: 4, note: "" }, data.root, choose, drop).box, card("Samples", { width: 4 }, samples.root).box, card("Filters", { width: 4 }, filters.root).box, card("Likelihood", { width: 4, note: "bars: from below and from above" }, likelihood.host).box);
+  let rows = [], curve = [], scores = [], shape = [10, 10], last = {};
+
+  async function dropped(files) {
+    const found = await ctx.upload("table", files[0]);
+    ctx.toast(`${found.rows} rows, ${found.columns} columns.`);
+    ctx.set({ data: "table", table: found.table });
+  }
+
+  function drawModes() {
+    const time = rows.map((row) => row.time);
+    const count = Math.min(SHOWN, rows.at(-1).values.length);
+    for (let mode = count - 1; mode >= 0; mode--) {
+      const followed = mode < FOLLOWED;
+      spectrum.set(`mode-${mode}`, { kind: "points", x: time, y: rows.map((row) => row.values[mode]), colour: followed ? `var(--c${mode})` : "var(--soft)", size: followed ? 2.6 : 1.5, hollow: false, label: mode === 0 ? "the machine" : null });
+    }
+    spectrum.set("edge", { kind: "line", x: time, y: rows.map((row) => row.edge), colour: "var(--c6)", dash: "2 3", label: "edge of the noise (Marchenko-Pastur)" });
+    spectrum.set("one", { kind: "hline", y: [1], colour: "var(--soft)", dash: "7 5", width: 1, label: "threshold 1" });
+    drawCurve();
+  }
+
+  function drawCurve() {
+    for (let mode = 0; mode < FOLLOWED; mode++) {
+      spectrum.set(`theory-${mode}`, curve.length ? { kind: "line", x: curve.map((point) => point.time), y: curve.map((point) => point.strengths[mode]), colour: `var(--c${mode})`, width: 2, label: mode === 0 ? "theory" : null } : null);
+    }
+  }
+
+  function drawScores() {
+    likelihood.set("value", { kind: "points", x: scores.map((score) => score.step), y: scores.map((score) => (score.low + score.high) / 2), error: scores.map((score) => (score.high - score.low) / 2), colour: "var(--c2)" });
+    likelihood.set("line", { kind: "line", x: scores.map((score) => score.step), y: scores.map((score) => score.value), colour: "var(--c2)", width: 1.4 });
+  }
+
+  return {
+    begin() { rows = []; curve = []; scores = []; for (const chart of [spectrum, likelihood]) chart.clear(); },
+    message(message) {
+      if (message.kind === "data") {
+        shape = [message.height, message.width];
+        data.draw(message.pictures, ...shape, 1);
+        told.set("machine", `${message.visible} × ${message.hidden}`, `${message.examples} examples`);
+        spectrum.limits([message.rate, Math.max(2, message.rate * state.steps)], null);
+        last.data = message;
+      }
+      if (message.kind === "record") {
+        rows.push(message);
+        drawModes();
+        const reach = message.filters.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
+        filters.draw(message.filters, ...shape, reach);
+        told.set("outliers", String(message.outliers), `edge ${number(message.edge, 2)}`);
+        told.set("step", String(message.step));
+        last.record = message;
+      }
+      if (message.kind === "samples") { samples.draw(message.pictures, ...shape, 1); last.samples = message; }
+      if (message.kind === "curve") { curve.push(message); drawCurve(); }
+      if (message.kind === "score") {
+        scores.push(message);
+        drawScores();
+        told.set("likelihood", number(message.value, 2), `from ${number(message.low, 2)} to ${number(message.high, 2)}`);
+        told.set("mixed", message.mixed ? "mixed" : "not mixed", `${number(message.apart, 1)} standard errors apart`);
+      }
+    },
+    dropped,
+    redraw() { spectrum.queue(); likelihood.queue(); if (last.data) data.draw(last.data.pictures, ...shape, 1); if (last.samples) samples.draw(last.samples.pictures, ...shape, 1); },
+  };
+}
