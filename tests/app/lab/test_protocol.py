@@ -29,7 +29,16 @@ def tab(client):
         yield tab
 
 
-RANDOM = {"patterns": "random", "load": 0.03, "sleep": 0, "temperature": 0.3, "pace": 30, "seed": 4}
+RANDOM = {
+    "patterns": "random",
+    "flips": 0.1,
+    "masked": 0.3,
+    "load": 0.03,
+    "sleep": 0,
+    "temperature": 0.3,
+    "pace": 30,
+    "seed": 4,
+}
 
 
 def recalled(sweeps, *, load=0.03, temperature=0.3, sleep=0.0, seed=4):

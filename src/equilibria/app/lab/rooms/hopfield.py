@@ -36,7 +36,7 @@ def _lines(sleep: float, piece: int) -> dict[str, np.ndarray]:
 
 @lru_cache(maxsize=32)
 def _glass(sleep: float) -> dict[str, np.ndarray]:
-    loads = np.linspace(0, 1.1, 56) ** 2 / 1.1
+    loads = 1.3 * np.linspace(0, 1, 64) ** 2
     return {"loads": loads, "glass": np.asarray(eq.theory.hopfield_glass(loads, sleep))}
 
 

@@ -3,7 +3,12 @@
 import { el, svg, short } from "./dom.js";
 
 let charts = 0;
-const WIDE = 8; // of a letter in a legend, about
+const ruler = document.createElement("canvas").getContext("2d");
+
+function wide(text) {
+  ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return ruler.measureText(text).width;
+}
 
 function ticks(low, high, count) {
   const raw = (high - low) / Math.max(1, count);
@@ -90,10 +95,12 @@ export class Chart {
     const rows = this.rows(entries, whole - 50);
     const top = 8 + 17 * rows.length;
     this.box = { left: 46, top, width: whole - 46 - 12, height: this.height - top - 38 };
+    const left = 30 + Math.max(14, ...this.ticks("y").map((at) => wide(short(at))));
+    this.box = { ...this.box, left, width: whole - left - 12 };
     this.root.setAttribute("viewBox", `0 0 ${whole} ${this.height}`);
     this.root.setAttribute("height", this.height);
     const id = `clip-${this.number}`;
-    const { left, width, height } = this.box;
+    const { width, height } = this.box;
     const inside = svg("g", { "clip-path": `url(#${id})` });
     const over = svg("g", {});
     for (const layer of this.layers.values()) (layer.over ? over : inside).append(...this.shapes(layer));
@@ -108,10 +115,10 @@ export class Chart {
     const rows = [];
     let used = Infinity;
     for (const entry of entries) {
-      const wide = 34 + entry.label.length * WIDE * 0.8;
-      if (used + wide > room) { rows.push([]); used = 0; }
+      const taken = 42 + wide(entry.label);
+      if (used + taken > room) { rows.push([]); used = 0; }
       rows.at(-1).push([used, entry]);
-      used += wide;
+      used += taken;
     }
     return rows;
   }

@@ -2,10 +2,10 @@
 
 import { Chart } from "./chart.js";
 
-const PHASES = [["retrieval", "--phase3"], ["metastable", "--phase2"], ["spin glass", "--phase1"], ["paramagnet", "--phase0"]];
+const PHASES = [["retrieval", "--phase3"], ["metastable retrieval", "--phase2"], ["spin glass", "--phase1"], ["paramagnet", "--phase0"]];
 
 export class Diagram {
-  constructor({ height = 330 } = {}) {
+  constructor({ height = 430 } = {}) {
     this.chart = new Chart({
       label: "Phase diagram: temperature against load", height,
       x: { label: "load α = K/N", lim: [0, 0.2] }, y: { label: "temperature T", lim: [0, 1.5] },
@@ -16,7 +16,7 @@ export class Diagram {
   lines(message, least = 0) {
     const { temperatures: heat, spinodal, first, breaking, loads, glass } = message;
     const widest = Math.max(1.35 * Math.max(...spinodal), 1.08 * least);
-    const high = 1.5;
+    const high = 1.08 * Math.max(1, ...[...glass].filter((_, index) => loads[index] <= widest));
     this.chart.limits([0, widest], [0, high]);
     const back = (values) => [...values].reverse();
     const area = (name, x, y, index) => this.chart.set(name, { kind: "area", x, y, colour: `var(${PHASES[index][1]})`, label: PHASES[index][0] });
@@ -25,7 +25,7 @@ export class Diagram {
     area("phase-1", [...first, ...back(spinodal)], [...heat, ...back(heat)], 1);
     area("phase-0", [0, ...first], [0, ...heat], 0);
     this.line("line-end", spinodal, heat, "--c0", "retrieval ends");
-    this.line("line-first", first, heat, "--c0", "ground state", "6 4");
+    this.line("line-first", first, heat, "--c0", "of lowest free energy", "6 4");
     this.line("line-breaking", breaking, heat, "--c3", "replica symmetry breaks", "2 3");
     this.line("line-glass", loads, glass, "--c1", "spins freeze");
   }

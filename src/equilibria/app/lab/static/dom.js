@@ -22,6 +22,9 @@ export function number(value, digits = 3) {
   return value.toFixed(digits).replace("-", "−");
 }
 
+// An uncertainty: what is below the last digit shown is said to be.
+export const within = (value) => (value < 5e-4 ? "± < 0.001" : `± ${number(value)}`);
+
 export const short = (value) => String(Number(value.toPrecision(4)));
 
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

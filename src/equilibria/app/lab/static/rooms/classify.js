@@ -8,7 +8,7 @@ const FINE = 32; // the drawing's side: four times that of the digits
 
 export function build(ctx) {
   const { stage, state } = ctx;
-  const told = numbers(["error", "Test error"], ["epoch", "Epoch"], ["cosine", "Cosine to the exact gradient"], ["answer", "Its answer"], ["truth", "The digit is"]);
+  const told = numbers(["error", "Test error"], ["epoch", "Epoch"], ["cosine", "Cosine to gradient"], ["answer", "Its answer"], ["truth", "The digit is"]);
   const input = new Pixels({ columns: 8, label: "The digit shown" });
   const drawing = new Pixels({ columns: FINE, label: "Draw a digit here", paint: painting() });
   let ink = new Float32Array(FINE * FINE), layers = [], strips = {}, phases = null, tick = 0, timer = null, rows = [];
@@ -22,7 +22,7 @@ export function build(ctx) {
   const draw = card("Draw a digit", { width: 3 }, drawing.canvas, el("div", { class: "row" },
     el("button", { type: "button", id: "wipe", text: "Clear", onclick: wipe }),
     el("button", { type: "button", id: "test-digit", text: "Next test digit", onclick: () => ctx.turn("shown", (state.shown + 1) % 360) })));
-  const answer = card("The network settles on its answer", { width: 3, note: "free phase" }, bars);
+  const answer = card("It settles on an answer", { width: 3, note: "" }, bars);
   const strip = el("div", { id: "strips" });
   const layered = card("Layer by layer", { width: 6, note: "" }, strip, el("p", { text: "Left: the free phase from rest. Right: by how much each neuron moves when the output is nudged; the nudge travels back, a layer at a time." }));
   const error = new Chart({ label: "Test error against epochs", height: 240, x: { label: "epoch", lim: null }, y: { label: "test error", lim: [0, 1] }, legend: false });
@@ -69,7 +69,7 @@ export function build(ctx) {
     strips = {};
     strip.replaceChildren(...layers.map((name) => {
       const size = message[`free_${name}`].shape.at(-1);
-      const make = (what) => new Pixels({ columns: size > 16 ? 32 : size, rows: size > 16 ? size / 32 : 1, label: `${name}, ${what}` });
+      const make = (what) => new Pixels({ columns: size > 16 ? 16 : size, rows: size > 16 ? size / 16 : 1, label: `${name}, ${what}` });
       strips[name] = { free: make("free"), moved: make("moved by the nudge") };
       return el("div", { class: "strip" }, el("small", { text: name }), el("div", { class: "pair" }, strips[name].free.canvas, strips[name].moved.canvas));
     }));
@@ -136,7 +136,7 @@ export function build(ctx) {
     rows.push(message);
     told.set("error", `${number(100 * message.error, 1)} %`);
     told.set("epoch", number(message.epoch, 2));
-    told.set("cosine", number(Math.min(...message.cosines)), "least of all couplings");
+    told.set("cosine", number(Math.min(...message.cosines)), "least");
     const x = rows.map((row) => row.epoch);
     error.set("error", { kind: "line", x, y: rows.map((row) => row.error), colour: "var(--c0)", width: 2.2 });
     message.cosines.forEach((_, index) => cosines.set(`c${index}`, { kind: "line", x, y: rows.map((row) => row.cosines[index]), colour: `var(--c${index})`, label: `coupling ${index + 1}`, width: 2 }));

@@ -27,7 +27,7 @@ class Tiles {
 
 export function build(ctx) {
   const { stage, state } = ctx;
-  const told = numbers(["outliers", "Modes beyond the noise"], ["likelihood", "Log-likelihood, nats"], ["mixed", "Chains", true], ["step", "Update"], ["machine", "Machine", true]);
+  const told = numbers(["outliers", "Modes beyond noise"], ["likelihood", "Log-likelihood"], ["mixed", "Chains", true], ["step", "Update"], ["machine", "Machine", true]);
   const spectrum = new Chart({ label: "Singular values against time", height: 380, x: { label: "time = learning rate × updates", lim: null, log: true }, y: { label: "singular value w", lim: null } });
   const likelihood = new Chart({ label: "Log-likelihood against updates", height: 250, x: { label: "update", lim: null }, y: { label: "nats per example", lim: null }, legend: false });
   const data = new Tiles("Data"), samples = new Tiles("Samples of the machine"), filters = new Tiles("Filters: the strongest hidden neurons");

@@ -8,7 +8,7 @@ const USES = { hopfield: ["sleep"], examples: ["quality", "examples", "supervise
 
 export function build(ctx) {
   const { stage, state } = ctx;
-  const told = numbers(["where", "Point", true], ["theory", "Order parameter, theory"], ["overlap", "Overlap of replicas, theory"], ["done", "Simulated"], ["distance", "Mean distance from theory"]);
+  const told = numbers(["where", "Point", true], ["theory", "Theory: overlap"], ["overlap", "Theory: replicas"], ["done", "Simulated"], ["distance", "Mean distance"]);
   const diagram = new Diagram({ height: 470 });
   const chart = diagram.chart;
   const open = el("a", { href: "#remember", text: "Watch a network at this point", hidden: true });
@@ -16,8 +16,8 @@ export function build(ctx) {
   const where = card("Theory and simulation", { width: 8, note: "click a point, or drag a rectangle" }, chart.host,
     el("p", { text: "Circles are networks of 400 neurons, begun in a pattern: filled as far as their order parameter is from 0 to 1. Hover for numbers." }),
     el("div", { class: "row" }, clear, open));
-  const against = new Chart({ label: "Simulated against predicted order parameter", height: 380, x: { label: "theory", lim: [-0.03, 1.03] }, y: { label: "simulation, N = 400", lim: [-0.1, 1.1] }, legend: false });
-  const beside = card("One against the other", { width: 4, note: "bars: finite size" }, against.host);
+  const against = new Chart({ label: "Simulated against predicted order parameter", height: 430, x: { label: "theory", lim: [-0.03, 1.03] }, y: { label: "simulation, N = 400", lim: [-0.1, 1.1] }, legend: false });
+  const beside = card("One against the other", { width: 4, note: "bars: finite size" }, against.host, el("p", { text: "Orange: theory has no such state, and 0 in equilibrium; small networks keep a part of the pattern for long. These do not count in the mean distance." }));
   stage.append(told.list, where.box, beside.box);
   let cells = [];
 
@@ -69,7 +69,10 @@ export function build(ctx) {
     chart.set("selection", state.area ? (([x0, x1, y0, y1]) => ({ kind: "rect", x: [x0, x1], y: [y0, y1], colour: "var(--c6)" }))(state.area.split(",").map(Number)) : null);
     chart.set("cells", cells.length ? { kind: "points", x: cells.map((cell) => cell.x), y: cells.map((cell) => cell.y), colour: "var(--c6)", fills, titles, size: 7, label: "simulated", fill: "var(--c2)" } : null);
     against.set("diagonal", { kind: "line", x: [0, 1], y: [0, 1], colour: "var(--c1)", dash: "6 4" });
-    against.set("cells", { kind: "points", x: cells.map((cell) => cell.theory), y: cells.map((cell) => cell.value), error: cells.map((cell) => cell.error), colour: "var(--c0)", titles, fill: "var(--card)" });
+    for (const [name, there, colour] of [["with", true, "var(--c0)"], ["without", false, "var(--c1)"]]) {
+      const chosen = cells.filter((cell) => cell.theory > 0 === there);
+      against.set(name, { kind: "points", x: chosen.map((cell) => cell.theory), y: chosen.map((cell) => cell.value), error: chosen.map((cell) => cell.error), colour });
+    }
   }
 
   function used() {
@@ -105,7 +108,8 @@ export function build(ctx) {
       if (message.kind === "cell") {
         cells.push(message);
         told.set("done", `${message.done}`, `of ${message.of}`);
-        told.set("distance", number(cells.reduce((sum, cell) => sum + Math.abs(cell.value - cell.theory), 0) / cells.length));
+        const ordered = cells.filter((cell) => cell.theory > 0);
+        told.set("distance", number(ordered.reduce((sum, cell) => sum + Math.abs(cell.value - cell.theory), 0) / ordered.length), `of ${ordered.length}`);
         if (message.done === message.of) ctx.say(`${message.of} points simulated.`);
         draw();
       }

@@ -2,7 +2,7 @@
 
 import { Chart } from "../chart.js";
 import { Diagram } from "../diagram.js";
-import { card, el, number, numbers } from "../dom.js";
+import { card, el, number, numbers, within } from "../dom.js";
 import { Pixels, toBits } from "../pixels.js";
 
 const SIDE = 28;
@@ -95,7 +95,7 @@ export function build(ctx) {
 
   function drawTheory(message) {
     prediction = message;
-    told.set("theory", message.m === null ? "none" : number(message.m), message.m === null ? "no retrieval here" : `± ${number(message.error)}`);
+    told.set("theory", message.m === null ? "none" : number(message.m), message.m === null ? "no retrieval here" : within(message.error));
     told.set("phase", message.phase);
     diagram.here(message.load, message.temperature);
     ctx.tell("load", `${number(message.load, 3)}  (K = ${Math.round(message.load * 784)})`);

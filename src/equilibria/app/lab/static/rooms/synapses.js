@@ -6,7 +6,7 @@ import { Pixels } from "../pixels.js";
 
 export function build(ctx) {
   const { stage, state } = ctx;
-  const told = numbers(["overlap", "Overlap with the planted fields"], ["bound", "Bound, nats per example"], ["step", "Step"], ["examples", "Examples M"], ["threshold", "Threshold of theory"]);
+  const told = numbers(["overlap", "Overlap reached"], ["bound", "Bound per example"], ["step", "Step"], ["examples", "Examples M"], ["threshold", "Threshold of theory"]);
   const overlap = new Chart({ label: "Overlap against steps", height: 250, x: { label: "step", lim: null }, y: { label: "overlap Q", lim: [0, 1.05] }, legend: false });
   const bound = new Chart({ label: "Bound against steps", height: 250, x: { label: "step", lim: null }, y: { label: "bound per example", lim: null }, legend: false });
   const density = new Chart({ label: "Overlap reached against data density", height: 300, x: { label: "data density α = M/N", lim: [0, 6] }, y: { label: "overlap reached", lim: [0, 1.05] } });
@@ -23,7 +23,7 @@ export function build(ctx) {
     planted = message.fields;
     const [count, size] = planted.shape;
     pairs = Array.from({ length: count }, (_, index) => {
-      const make = (what) => new Pixels({ columns: size / 2, rows: 2, label: `Field ${index + 1}, ${what}` });
+      const make = (what) => new Pixels({ columns: size / 4, rows: 4, label: `Field ${index + 1}, ${what}` });
       const pair = { above: make("planted"), below: make("learned") };
       pair.above.signed(planted.subarray(index * size, (index + 1) * size), 1);
       return pair;
