@@ -128,11 +128,13 @@ import optax
 import equilibria as eq
 
 digits, ones = eq.data.digits(), np.eye(10, dtype=np.float32)
-data = eq.data.grey(digits.train_images), ones[digits.train_labels]
-network = eq.layered({sizes}, units=eq.Clipped(), gain=0.7, key=eq.key({seed}))
-rule = eq.equilibrium_propagation({nudge:g}, free=eq.Descent(30), nudged=eq.Descent({sweeps}))
+shades = eq.data.grey(digits.train_images)
+mean, scale = shades.mean(axis=0), np.maximum(shades.std(axis=0), 0.2)
+data = (shades - mean) / scale, ones[digits.train_labels]
+network = eq.layered({sizes}, units=[eq.Gaussian(), {units}], gain=0.5, key=eq.key({seed}))
+rule = eq.equilibrium_propagation({nudge:g}, free=eq.Descent(30), nudged=eq.Descent({sweeps}, 0.0))
 run = eq.train(network, data, rule, epochs={epochs}, batch_size=32, optimiser=optax.adam({rate:g}), key=eq.key({seed} + 1))
-shown = eq.Clamp("input", eq.data.grey(digits.test_images))
+shown = eq.Clamp("input", (eq.data.grey(digits.test_images) - mean) / scale)
 rest = eq.equilibrate(run.network, eq.Descent(30), world=shown, temperature=0.0)
 print("test error", np.mean(np.argmax(rest["output"], axis=1) != digits.test_labels))
 """
@@ -154,7 +156,8 @@ print("threshold", eq.theory.synapse_threshold({correlation:g}, 1.0, {fields}))
 
 def classify(state: dict[str, Any]) -> str:
     """The training of the room "classify"."""
-    return _joined(_CLASSIFY.format(**state, sizes=(64, *[64] * state["layers"], 10)))
+    sizes, units = (64, *[64] * state["layers"], 10), ", ".join(["eq.Clipped()"] * (state["layers"] + 1))
+    return _joined(_CLASSIFY.format(**state, sizes=sizes, units=units))
 
 
 def synapses(state: dict[str, Any]) -> str:

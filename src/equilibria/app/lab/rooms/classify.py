@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ WIDTH = 64
 BATCH = 32
 FREE = 30  # sweeps of a free phase
 EVERY = 11  # updates between two records: four in an epoch
+LEAST = 0.2  # what the smallest spread of a pixel counts as
 _COMPARED = 64  # examples whose gradient is compared with the exact one
 
 
@@ -51,7 +52,7 @@ class Classify(Room):
             yield 0.5
 
     def _train(self, pause: Callable[[Any], None]) -> None:
-        (inputs, targets), _, _ = self.images
+        inputs, targets = self.images.inputs, self.images.targets
         steps = self["epochs"] * (len(inputs) // BATCH)
 
         def record(step: int, network: eq.Network, row: Any) -> None:
@@ -66,11 +67,11 @@ class Classify(Room):
 
     def _record(self, step: int) -> None:
         """How the network does on digits it has not learned from, and how its gradient lies to the exact one."""
-        _, (inputs, targets), _ = self.images
-        per_epoch = len(self.images[0][0]) // BATCH
-        outputs = answers(self.network, inputs)
-        wrong = np.argmax(np.asarray(outputs), axis=1) != np.argmax(targets, axis=1)
-        cosines = angles(self.network, self["nudge"], self["sweeps"], inputs[:_COMPARED], targets[:_COMPARED])
+        per_epoch = len(self.images.inputs) // BATCH
+        outputs = answers(self.network, self.images.standardised(self.images.shades))
+        wrong = np.argmax(np.asarray(outputs), axis=1) != self.images.labels
+        compared = self.images.inputs[:_COMPARED], self.images.targets[:_COMPARED]
+        cosines = angles(self.network, self["nudge"], self["sweeps"], *compared)
         row = {"step": step, "epoch": step / per_epoch, "error": float(wrong.mean())}
         row |= {f"cosine{number + 1}": float(value) for number, value in enumerate(cosines)}
         self.rows.append(row)
@@ -78,22 +79,17 @@ class Classify(Room):
 
     def _phases(self) -> None:
         """One digit shown: the free phase from rest, then the nudged one from there, sweep by sweep."""
-        _, (inputs, targets), labels = self.images
-        shown = inputs[self["shown"]] if self.drawn is None else self.drawn
-        target = targets[self["shown"]]
+        shades = self.images.shades[self["shown"]] if self.drawn is None else self.drawn
+        shown, label = self.images.standardised(shades), int(self.images.labels[self["shown"]])
         free = settled(self.network, shown)
-        message: dict[str, Any] = {
-            "kind": "phases",
-            "drawn": self.drawn is not None,
-            "label": int(labels[self["shown"]]),
-        }
+        message: dict[str, Any] = {"kind": "phases", "drawn": self.drawn is not None, "label": label}
         message |= {f"free_{name}": np.asarray(states) for name, states in free.items()}
         if self.drawn is None:
             last = {name: states[-1] for name, states in free.items()}
-            pushed = nudged(self.network, shown, target, self["nudge"], last)
+            pushed = nudged(self.network, shown, np.eye(10, dtype=np.float32)[label], self["nudge"], last)
             message |= {f"nudged_{name}": np.asarray(states) for name, states in pushed.items()}
         output = np.asarray(free["output"][-1])
-        self.emit({**message, "input": shown, "answer": int(np.argmax(output)), "output": output})
+        self.emit({**message, "input": shades, "answer": int(np.argmax(output)), "output": output})
 
     def turn(self, name: str, value: Any) -> None:
         """Another digit is shown."""
@@ -131,24 +127,41 @@ class Classify(Room):
             pass
 
 
+class Digits(NamedTuple):
+    """Digits to learn from and others to test with."""
+
+    inputs: np.ndarray  # standardised, (examples, 64)
+    targets: np.ndarray  # one-hot, (examples, 10)
+    shades: np.ndarray  # of the others, from 0 to 1
+    labels: np.ndarray  # of the others
+    mean: np.ndarray
+    scale: np.ndarray
+
+    def standardised(self, shades: np.ndarray) -> np.ndarray:
+        """Grey values as the network sees them."""
+        return ((shades - self.mean) / self.scale).astype(np.float32)
+
+
 @lru_cache(maxsize=1)
-def images() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Digits to learn from and others to test with, grey values and one-hot labels, and the labels of the others."""
+def images() -> Digits:
+    """The digits, the last fifth of them for testing. Pixels that hardly vary are not blown up: one may draw there."""
     found = eq.data.digits()
+    shades = eq.data.grey(found.train_images)
+    mean, scale = shades.mean(axis=0), np.maximum(shades.std(axis=0), LEAST)
     ones = np.eye(10, dtype=np.float32)
-    train = eq.data.grey(found.train_images), ones[found.train_labels]
-    return train, (eq.data.grey(found.test_images), ones[found.test_labels]), found.test_labels
+    inputs = ((shades - mean) / scale).astype(np.float32)
+    return Digits(inputs, ones[found.train_labels], eq.data.grey(found.test_images), found.test_labels, mean, scale)
 
 
 def untrained(layers: int, seed: int) -> eq.Network:
     """The network before it has learned anything."""
-    sizes = (64, *[WIDTH] * layers, 10)
-    return eq.layered(sizes, units=eq.Clipped(), gain=0.7, key=eq.key(seed))
+    sizes, units = (64, *[WIDTH] * layers, 10), [eq.Gaussian(), *[eq.Clipped()] * (layers + 1)]
+    return eq.layered(sizes, units=units, gain=0.5, key=eq.key(seed))
 
 
 def recipe(nudge: float, sweeps: int) -> eq.Recipe:
     """Equilibrium propagation with phases of fixed length."""
-    return eq.equilibrium_propagation(nudge, free=eq.Descent(FREE), nudged=eq.Descent(sweeps))
+    return eq.equilibrium_propagation(nudge, free=eq.Descent(FREE), nudged=eq.Descent(sweeps, 0.0))
 
 
 def answers(network: eq.Network, inputs: np.ndarray) -> jax.Array:
