@@ -1,6 +1,6 @@
 """Record a minute of the lab as an animated picture: `python docs/record_lab.py [docs/lab.webp]`.
 
-The real page is operated in Chromium, and what it shows is kept as it is; frames are 0.25 s apart, as the clock of the room runs.
+The real page is operated in Chromium, and what it shows is kept as it is, a frame every quarter of a second.
 """
 
 import io
@@ -83,9 +83,7 @@ def play(camera: Camera) -> None:
     page.locator("#wipe").click()
     box = page.locator("canvas.paintable").bounding_box()
     stroke = [(0.3, 0.2), (0.7, 0.2), (0.6, 0.5), (0.45, 0.85)]  # a seven
-    page.mouse.move(
-        *(box[side] + part * box[size] for side, size, part in zip("xy", ("width", "height"), stroke[0], strict=True))
-    )
+    page.mouse.move(box["x"] + stroke[0][0] * box["width"], box["y"] + stroke[0][1] * box["height"])
     page.mouse.down()
     for x, y in stroke[1:]:
         page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=8)
@@ -101,15 +99,8 @@ def play(camera: Camera) -> None:
 def write(frames: list[Image.Image], path: Path) -> int:
     """The frames as one file of at most three million bytes; the quality is what that allows."""
     for quality in (60, 45, 30, 20, 12):
-        frames[0].save(
-            path,
-            save_all=True,
-            append_images=frames[1:],
-            duration=round(1000 * PAUSE),
-            loop=0,
-            quality=quality,
-            method=4,
-        )
+        options = {"duration": round(1000 * PAUSE), "loop": 0, "quality": quality, "method": 4}
+        frames[0].save(path, save_all=True, append_images=frames[1:], **options)
         if path.stat().st_size <= MOST:
             return quality
     raise ValueError(f"{path}: {path.stat().st_size} bytes at the lowest quality")

@@ -30,15 +30,8 @@ def tab(client):
 
 
 RANDOM = {
-    "patterns": "random",
-    "flips": 0.1,
-    "masked": 0.3,
-    "load": 0.03,
-    "sleep": 0,
-    "temperature": 0.3,
-    "pace": 30,
-    "seed": 4,
-}
+    "patterns": "random", "flips": 0.1, "masked": 0.3, "load": 0.03, "sleep": 0, "temperature": 0.3, "pace": 30, "seed": 4,
+}  # fmt: skip
 
 
 def recalled(sweeps, *, load=0.03, temperature=0.3, sleep=0.0, seed=4):
