@@ -88,7 +88,7 @@ CLASSIFY = Plan(
         Dial("layers", "Hidden layers", 2, "choice", choices=named(1, 2, 3)),
         Dial("nudge", "Nudge β", 0.3, least=0.02, most=1.0, step=0.02, about="How far the output is pulled to the target."),
         Dial("sweeps", "Sweeps of a nudged phase", 8, "whole", 1, 16, 1),
-        Dial("rate", "Learning rate", 0.003, least=0.0005, most=0.02, step=0.0005, scale="sqrt"),
+        Dial("rate", "Learning rate", 0.004, least=0.0005, most=0.02, step=0.0005, scale="sqrt"),
         Dial("epochs", "Epochs", 12, "whole", 1, 30, 1),
         Dial("shown", "Digit shown", 0, "whole", 0, 359, 1, live=True, about="Of the 360 that are not learned from."),
         SEED,

@@ -132,7 +132,7 @@ shades = eq.data.grey(digits.train_images)
 mean, scale = shades.mean(axis=0), np.maximum(shades.std(axis=0), 0.2)
 data = (shades - mean) / scale, ones[digits.train_labels]
 network = eq.layered({sizes}, units=[eq.Gaussian(), {units}], gain=0.5, key=eq.key({seed}))
-rule = eq.equilibrium_propagation({nudge:g}, free=eq.Descent(30), nudged=eq.Descent({sweeps}, 0.0))
+rule = eq.equilibrium_propagation({nudge:g}, free=eq.Descent(30), nudged=eq.Descent({sweeps}))
 run = eq.train(network, data, rule, epochs={epochs}, batch_size=32, optimiser=optax.adam({rate:g}), key=eq.key({seed} + 1))
 shown = eq.Clamp("input", (eq.data.grey(digits.test_images) - mean) / scale)
 rest = eq.equilibrate(run.network, eq.Descent(30), world=shown, temperature=0.0)

@@ -161,7 +161,7 @@ def untrained(layers: int, seed: int) -> eq.Network:
 
 def recipe(nudge: float, sweeps: int) -> eq.Recipe:
     """Equilibrium propagation with phases of fixed length."""
-    return eq.equilibrium_propagation(nudge, free=eq.Descent(FREE), nudged=eq.Descent(sweeps, 0.0))
+    return eq.equilibrium_propagation(nudge, free=eq.Descent(FREE), nudged=eq.Descent(sweeps))
 
 
 def answers(network: eq.Network, inputs: np.ndarray) -> jax.Array:
