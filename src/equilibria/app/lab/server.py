@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,21 +93,31 @@ class Lab:
 
     def _make_warm(self, order: Sequence[str], cache: bool) -> None:
         from equilibria.app.compile_cache import cache_compilations
-        from equilibria.app.lab.rooms.room import room_class
+        from equilibria.app.lab.first import first_sweep
 
         if cache:
             cache_compilations()
+        # The compiler and Python's imports use two cores.
+        importing = threading.Thread(target=_import_rooms, name="lab imports", daemon=True)
+        if order:
+            first_sweep(importing.start)
+            importing.join()
+        from equilibria.app.lab.rooms.room import room_class
+
         for name in order:
-            try:
-                if not self.closing:
-                    room_class(name).warm()
-            except Exception:  # the room itself will say so to whoever enters it
-                traceback.print_exc()
+            self._attempt(room_class(name).warm)
             self.warm[name].set()
+            self._attempt(room_class(name).warm_soon)
         for name in order:
-            with contextlib.suppress(Exception):
-                if not self.closing:
-                    room_class(name).warm_later()
+            self._attempt(room_class(name).warm_later)
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """What fails here fails again in the room, and is told there."""
+        try:
+            if not self.closing:
+                work()
+        except Exception:
+            traceback.print_exc()
 
     async def live(self, socket: WebSocket) -> None:
         """One tab."""
@@ -126,6 +136,12 @@ class Lab:
             await session(socket, self.worker, self.warm, self.tables).serve()
         finally:
             self.tabs -= 1
+
+
+def _import_rooms() -> None:
+    import sklearn.datasets  # noqa: F401 - the digits
+
+    import equilibria.app.lab.rooms.remember  # noqa: F401
 
 
 def _session_class() -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import secrets
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +57,10 @@ def _read(kind: str, name: str, content: bytes, tables: dict[str, np.ndarray]) -
 
 
 def table(name: str, content: bytes) -> np.ndarray:
-    r"""A table as the command line reads it, from a file of its own that is gone afterwards.
+    r"""A table as the command line reads it: nothing in it is executed.
 
     Args:
-        name: of the file; only its ending is looked at.
+        name: of the file; its ending says what it is.
         content: of the file.
 
     Returns:
@@ -73,19 +72,9 @@ def table(name: str, content: bytes) -> np.ndarray:
     >>> table("a.csv", b"1,0\n0,1\n").shape
     (2, 2)
     """
-    from equilibria.app.rbm import read
+    from equilibria.data.tables.reading import read_table
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"table{Path(name).suffix.lower()[:8]}"
-        path.write_bytes(content)
-        try:
-            rows = read(path)
-        except (OSError, KeyError, EOFError, UnicodeError, zipfile.BadZipFile) as error:
-            check.refuse(
-                "file", f"one that cannot be read ({type(error).__name__})", "a whole .npy, .npz, .csv or .h5 file"
-            )
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(path), Path(name).name or "the file")) from None
+    rows = read_table(io.BytesIO(content), name=Path(name).name).values
     if len(rows) > MOST_ROWS or rows.shape[1] > MOST_COLUMNS:
         check.refuse("file", f"a table {rows.shape}", f"at most {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns")
     return rows

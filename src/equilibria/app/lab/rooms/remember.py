@@ -14,11 +14,12 @@ import equilibria as eq
 from equilibria import check
 from equilibria.app.lab import code
 from equilibria.app.lab.catalogue import NEURONS, REMEMBER
+from equilibria.app.lab.first import FACTORS
 from equilibria.app.lab.pictures import digits
 from equilibria.app.lab.rooms import hopfield
 from equilibria.app.lab.rooms.room import Room, from_bits
 
-_TIERS = (64, 192, NEURONS)  # numbers of factors that there is compiled code for
+_TIERS = (FACTORS, 192, NEURONS)  # numbers of factors that there is compiled code for
 _SHOWN = 12  # patterns whose pictures the page gets
 _KEPT = 2000  # sweeps that are kept for files
 
@@ -48,9 +49,7 @@ class Remember(Room):
     def _build(self) -> None:
         self.patterns, self.known = stored(self.state)
         self.network = hopfield.filled(eq.hopfield(self.patterns, sleep=self["sleep"]), _TIERS)
-        # Patterns are filled up too, so that looking at the state compiles once for each number of rows.
-        self.rows = np.zeros(self.network.couplings[0].factors.shape, np.float32)  # type: ignore[attr-defined]
-        self.rows[: len(self.patterns)] = self.patterns
+        self.factors = np.asarray(self.network.couplings[0].factors)  # type: ignore[attr-defined]
         self.target = min(self["target"], len(self.patterns) - 1)
         self.cue = cue(self.state, self.patterns[self.target])
         self.neurons, self.key = self.cue, eq.key(self["seed"] + 2)
@@ -81,9 +80,8 @@ class Remember(Room):
         self._frame()
 
     def _frame(self) -> None:
-        overlaps, energy = _look(self.network, self.rows, self.neurons)
-        overlaps = np.asarray(overlaps)[: len(self.patterns)]
-        self.sweeps.append({"overlap": overlaps, "energy": float(energy) / NEURONS, "temperature": self["temperature"]})
+        overlaps, energy = self.patterns @ self.neurons / NEURONS, self._energy()
+        self.sweeps.append({"overlap": overlaps, "energy": energy / NEURONS, "temperature": self["temperature"]})
         del self.sweeps[1:-_KEPT]
         sweep = len(self.sweeps) - 1
         rows = [row["overlap"][self.target] for row in self.sweeps[self.since + (sweep - self.since + 1) // 2 :]]
@@ -94,6 +92,11 @@ class Remember(Room):
                 "steered": self.since > 0, "neurons": self.neurons.astype(np.int8), "overlaps": overlaps,
             }
         )  # fmt: skip
+
+    def _energy(self) -> float:
+        """-s^T J s / 2 without the diagonal, J = F^T F / N, as `Network.energy`; in NumPy, which has nothing to compile."""
+        whole = np.sum((self.factors @ self.neurons) ** 2) - np.sum((self.factors * self.neurons) ** 2)
+        return -float(whole) / (2 * NEURONS)
 
     def _predict(self) -> None:
         """Where the room is in the diagram, and what theory says there."""
@@ -111,9 +114,8 @@ class Remember(Room):
         self.emit({"kind": "lines", "sleep": self["sleep"], **found})
 
     @classmethod
-    def warm(cls) -> None:
-        """A few sweeps of the default first, so that neurons move soon; theory beside them."""
-        super().warm()
+    def warm_soon(cls) -> None:
+        """Theory of the default sleep, and of none."""
         hopfield.prepare(cls.plan.dial("sleep").default)
         hopfield.prepare(0)
 
@@ -157,11 +159,6 @@ class Remember(Room):
     def code(self) -> str:
         """The recall from the cue, with a public call for each thing."""
         return code.remember(self.state, count(self.state), min(self["target"], count(self.state) - 1))
-
-
-@jax.jit
-def _look(network: eq.Network, patterns: jax.Array, neurons: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return eq.overlap(neurons, patterns), network.energy({"neurons": neurons})
 
 
 def count(state: dict[str, Any]) -> int:

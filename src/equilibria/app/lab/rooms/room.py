@@ -69,6 +69,11 @@ class Room(ABC):
     warm_chunks: ClassVar[int] = 3
 
     @classmethod
+    def warm_soon(cls) -> None:
+        """What can wait until the room can be entered, but not until the next one can."""
+        return None
+
+    @classmethod
     def warm_later(cls) -> None:
         """What can wait until every room is warm: in most rooms nothing."""
         return None

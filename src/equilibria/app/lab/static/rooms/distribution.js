@@ -31,8 +31,8 @@ export function build(ctx) {
   const spectrum = new Chart({ label: "Singular values against time", height: 380, x: { label: "time = learning rate × updates", lim: null, log: true }, y: { label: "singular value w", lim: null } });
   const likelihood = new Chart({ label: "Log-likelihood against updates", height: 250, x: { label: "update", lim: null }, y: { label: "nats per example", lim: null }, legend: false });
   const data = new Tiles("Data"), samples = new Tiles("Samples of the machine"), filters = new Tiles("Filters: the strongest hidden neurons");
-  const choose = el("input", { type: "file", accept: ".npy,.npz,.csv,.h5,.hdf5", class: "unseen", id: "table-file", onchange: () => dropped([...choose.files]).catch((error) => ctx.toast(error.message)) });
-  const drop = el("label", { class: "drop", for: "table-file", text: "Drop a table here (.csv, .npy, .npz, .h5; rows are examples), or choose a file" });
+  const choose = el("input", { type: "file", accept: ".csv,.tsv,.txt,.gz,.npy,.npz,.h5,.h5ad,.parquet", class: "unseen", id: "table-file", onchange: () => dropped([...choose.files]).catch((error) => ctx.toast(error.message)) });
+  const drop = el("label", { class: "drop", for: "table-file", text: "Drop a table here (.csv, .tsv, .npy, .npz, .h5, .h5ad, .parquet; rows are examples), or choose a file" });
   const modes = card("Modes come out of the noise", { width: 8, note: "lines: theory; points: the machine" }, spectrum.host);
   stage.append(told.list, modes.box, card("Data", { width: 4, note: "" }, data.root, choose, drop).box, card("Samples", { width: 4 }, samples.root).box, card("Filters", { width: 4 }, filters.root).box, card("Likelihood", { width: 4, note: "bars: from below and from above" }, likelihood.host).box);
   let rows = [], curve = [], scores = [], shape = [10, 10], last = {};
