@@ -83,7 +83,7 @@ class Session:
                 check.refuse("message", type(message).__name__, "an object")
             question = message.get("re")
             how = {"enter": self._enter, "turn": self._turn, "act": self._act, "code": self._code, "file": self._file}
-            act = how[check.choice("do", message.get("do"), how)]
+            act = how[check.choice("do", str(message.get("do")), how)]
         except ValueError as error:
             return self.failed(error, question)
 
@@ -98,7 +98,7 @@ class Session:
 
     def _enter(self, message: dict[str, Any]) -> None:
         """Go into a room, or begin anew in the same one."""
-        name, given = check.choice("room", message.get("room"), PLANS), message.get("state", {})
+        name, given = check.choice("room", str(message.get("room")), PLANS), message.get("state", {})
         if not isinstance(given, dict):
             check.refuse("state", type(given).__name__, "values by name")
         state = PLANS[name].state(given)

@@ -103,7 +103,7 @@ class Classify(Room):
         try:
             given = np.asarray(what.get("pixels"), np.float32)
         except (TypeError, ValueError):
-            given = np.zeros(0)
+            given = np.zeros(0, np.float32)
         if given.shape != (64,) or not ((given >= 0) & (given <= 1)).all():
             check.refuse("pixels", f"shape {given.shape}", "64 numbers from 0 to 1")
         self.drawn = given
@@ -173,13 +173,19 @@ def answers(network: eq.Network, inputs: np.ndarray) -> jax.Array:
 
 def angles(network: eq.Network, nudge: float, sweeps: int, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """For each coupling the cosine of the angle between the contrast and the exact gradient."""
-    return np.asarray(_cosines(network, recipe(nudge, sweeps), {"input": inputs, "output": targets}))
+    return np.asarray(
+        _cosines(network, recipe(nudge, sweeps), {"input": jnp.asarray(inputs), "output": jnp.asarray(targets)})
+    )
 
 
 @eqx.filter_jit
 def _cosines(network: eq.Network, rule: eq.Recipe, data: dict[str, jax.Array]) -> jax.Array:
     found = eq.contrast(network, rule, data, key=eq.key(0)).gradient
-    exact = eq.recurrent_backprop(free=eq.Descent(FREE), steps=FREE).step(network, data, key=None).gradient
+    exact = (
+        eq.recurrent_backprop(free=eq.Descent(FREE), steps=FREE)
+        .step(network, data, carry=None, index=None, key=eq.key(0))
+        .gradient
+    )
     pairs = zip(found.couplings, exact.couplings, strict=True)
     return jnp.stack([_cosine(first.weights, second.weights) for first, second in pairs])
 
@@ -204,7 +210,7 @@ def nudged(
     network: eq.Network, shown: np.ndarray, target: np.ndarray, nudge: float, start: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """The same from the free rest on, with the output nudged; plain block descent, one layer a sweep."""
-    world = [eq.Clamp("input", shown), eq.Nudge("output", target, nudge)]
+    world: Any = [eq.Clamp("input", shown), eq.Nudge("output", target, nudge)]
     how = eq.Descent(10, 0.0)
     _, path = eq.trajectory(
         network, how, {**start, "input": shown}, world=world, temperature=0.0, observe=_all, show_progress=False
