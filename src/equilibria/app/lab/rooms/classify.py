@@ -183,7 +183,7 @@ def _cosines(network: eq.Network, rule: eq.Recipe, data: dict[str, jax.Array]) -
     found = eq.contrast(network, rule, data, key=eq.key(0)).gradient
     exact = (
         eq.recurrent_backprop(free=eq.Descent(FREE), steps=FREE)
-        .step(network, data, carry=None, index=None, key=eq.key(0))
+        .step(network, data, carry=None, index=jnp.arange(_COMPARED), key=eq.key(0))
         .gradient
     )
     pairs = zip(found.couplings, exact.couplings, strict=True)
