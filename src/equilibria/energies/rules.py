@@ -84,6 +84,11 @@ class EnergyRule(Rule):
         """The gradient of one example."""
 
     @property
+    def remembers(self) -> bool:
+        """A particle for each example, where they are kept."""
+        return self.particles
+
+    @property
     def copies(self) -> tuple[int, ...]:
         """The leading axes of an example's particle: its chains."""
         return ()

@@ -12,6 +12,7 @@ from jax import Array
 from equilibria.learn.devices import arranged, spread
 from equilibria.learn.optimiser import Optimiser
 from equilibria.learn.rule import PyTree, Rule
+from equilibria.learn.stream import shuffled
 
 
 class Carry(eqx.Module):
@@ -33,6 +34,8 @@ class Advance(eqx.Module):
     batch_size: int = eqx.field(static=True)
     mapped: bool = eqx.field(static=True)
     apart: bool = eqx.field(static=True)
+    in_turn: bool = eqx.field(static=True, default=False)  # examples are shown as they stand
+    weights: Array | None = None  # of the examples, in the proportion of which they are shown
 
     def begun(self, parameters: PyTree, data: PyTree, keys: Array) -> PyTree:
         """What the rule carries at the start of each run."""
@@ -67,13 +70,13 @@ class Advance(eqx.Module):
         examples = jax.tree.leaves(data)[0].shape[int(self.apart)]
         per_epoch = examples // self.batch_size
         moving, still = eqx.partition(carry, eqx.is_array)
-        every = jnp.arange(examples)
+        every, mixed = jnp.arange(examples), self._mixed(examples)
 
         def step(state: tuple) -> tuple:
             moving, first, epoch, order = state
             carry = eqx.combine(moving, still)
             here = carry.step // per_epoch
-            if examples > self.batch_size:
+            if mixed:
                 order = jax.lax.cond(here == epoch, lambda: order, lambda: self._shuffled(keys, here, examples))
             index = jax.lax.dynamic_slice_in_dim(
                 order, (carry.step % per_epoch) * self.batch_size, self.batch_size, axis=-1
@@ -83,13 +86,17 @@ class Advance(eqx.Module):
             return eqx.filter(arranged(moved, self.shared(moved)), eqx.is_array), first, here, order
 
         begun = carry.step
-        order = jnp.broadcast_to(every, (*keys.shape, examples)) if examples > self.batch_size else every
+        order = jnp.broadcast_to(every, (*keys.shape, examples)) if mixed else every
         first = jax.tree.map(jnp.zeros_like, carry.totals) if self.rule.peeks else {}
         start = (moving, first, jnp.asarray(-1), order)
         moving, first, _, _ = jax.lax.while_loop(lambda state: state[0].step < until, step, start)
         carry = eqx.combine(moving, still)
         numbers = jax.tree.leaves(eqx.filter(carry.parameters, eqx.is_inexact_array))
         return carry, first, jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers]))
+
+    def _mixed(self, examples: int) -> bool:
+        """Whether each epoch has an order of its own; a batch that holds every example needs none."""
+        return not self.in_turn and (examples > self.batch_size or self.weights is not None)
 
     def _moved(self, carry: Carry, data: PyTree, index: Array, keys: Array) -> tuple[Carry, dict[str, Array]]:
         parameters, optimiser, rule, report = self.single(
@@ -111,7 +118,7 @@ class Advance(eqx.Module):
     def _single(
         self, parameters: PyTree, optimiser: PyTree, rule: PyTree, data: PyTree, index: Array, step: Array, key: Array
     ) -> tuple[PyTree, PyTree, PyTree, dict[str, Array]]:
-        whole = len(jax.tree.leaves(data)[0]) == self.batch_size
+        whole = len(jax.tree.leaves(data)[0]) == self.batch_size and self.weights is None
         examples = data if whole else jax.tree.map(lambda leaf: leaf[index], data)
         batch = spread(self.rule.batch(examples))
         found = self.rule.step(parameters, batch, carry=rule, index=index, key=jax.random.fold_in(key, step))
@@ -122,13 +129,10 @@ class Advance(eqx.Module):
         return eqx.apply_updates(parameters, updates), optimiser, found.carry, report
 
     def _shuffled(self, keys: Array, epoch: Array, examples: int) -> Array:
-        # Epochs count down from the top of the range, so that no epoch shares its number with a step.
-        number = jnp.uint32(2**32 - 1) - epoch.astype(jnp.uint32)
+        def order(key: Array) -> Array:
+            return shuffled(key, epoch, examples, self.weights)
 
-        def shuffled(key: Array) -> Array:
-            return jax.random.permutation(jax.random.fold_in(key, number), examples)
-
-        return jax.vmap(shuffled)(keys) if self.mapped else shuffled(keys)
+        return jax.vmap(order)(keys) if self.mapped else order(keys)
 
 
 # What the rule carries is given away, so that particles, one for each example, are not copied with every chunk.

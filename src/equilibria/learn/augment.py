@@ -57,6 +57,14 @@ class Augmented(Rule):
         """As the rule prepares them."""
         return self.rule.prepared(parameters, data, probabilities)
 
+    def opened(self, parameters: PyTree, data: PyTree) -> PyTree:
+        """As the rule begins."""
+        return self.rule.opened(parameters, data)
+
+    def rate(self, parameters: PyTree, data: PyTree) -> float | None:
+        """As the rule says."""
+        return self.rule.rate(parameters, data)
+
     def batch(self, examples: PyTree) -> PyTree:
         """As the rule takes them."""
         return self.rule.batch(examples)
@@ -76,6 +84,11 @@ class Augmented(Rule):
     def shared(self, carry: PyTree) -> PyTree:
         """As the rule says."""
         return self.rule.shared(carry)
+
+    @property
+    def remembers(self) -> bool:
+        """As the rule says."""
+        return self.rule.remembers
 
     @property
     def counts(self) -> Mapping[str, int | None]:

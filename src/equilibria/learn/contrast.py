@@ -11,7 +11,7 @@ where nothing is nudged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -25,10 +25,13 @@ from equilibria.equilibrators.driver import relax
 from equilibria.equilibrators.equilibrator import Equilibrium
 from equilibria.learn import feasible
 from equilibria.learn.devices import spread
+from equilibria.learn.opening import chains_at, natural_rate, with_fields
 from equilibria.learn.phase import NetworkRule, Phase, at_rest, drawn, errors, target_layer
 from equilibria.learn.rates import relative_changes
 from equilibria.learn.rule import PyTree, Step
 from equilibria.model.network import Network, State
+
+Opening: TypeAlias = Literal["data", "network"]
 
 
 class Recipe(NetworkRule):
@@ -44,6 +47,8 @@ class Recipe(NetworkRule):
         minus: the phase whose averages are lowered; None takes the base's equilibrium itself.
         base: a phase that runs first, from whose end others may start.
         chains: how many persistent chains the phases that start there have; as many as examples in a batch by default.
+        opening: "data" begins the fields of layers with data, where they are all zero, and the chains at the data; "network"
+            leaves all fields as they are and draws the chains at random. Only without a base and nudges.
         random_sign: flips the sign of the nudges at random from step to step.
         centered_gradient: takes the couplings' gradient about the means of both ends (`about_means`).
         l1: adds the penalty l1 |W| on every coupling.
@@ -64,6 +69,7 @@ class Recipe(NetworkRule):
     minus: Phase | None
     base: Phase | None
     chains: int | None = eqx.field(static=True)
+    opening: Opening = eqx.field(static=True)
     random_sign: bool = eqx.field(static=True)
     centered_gradient: bool = eqx.field(static=True)
     l1: Array
@@ -78,6 +84,7 @@ class Recipe(NetworkRule):
         base: Phase | None = None,
         *,
         chains: int | None = None,
+        opening: Opening = "data",
         random_sign: bool = False,
         centered_gradient: bool = False,
         l1: ArrayLike = 0.0,
@@ -89,6 +96,7 @@ class Recipe(NetworkRule):
             check.refuse("minus", None, "a phase, or None with a base phase")
         self.plus, self.minus, self.base = plus, minus, base
         self.chains = None if chains is None else check.count("chains", chains)
+        self.opening = check.choice("opening", opening, ("data", "network"))
         self.random_sign, self.centered_gradient = random_sign, centered_gradient
         self.l1, self.l2 = (
             jnp.asarray(check.number(name, value, least=0.0), float) for name, value in (("l1", l1), ("l2", l2))
@@ -99,6 +107,24 @@ class Recipe(NetworkRule):
     def phases(self) -> list[Phase]:
         """The phases there are."""
         return [phase for phase in (self.base, self.plus, self.minus) if phase is not None]
+
+    @property
+    def likelihood(self) -> bool:
+        """Whether it climbs the likelihood of the data: they are held in one phase, and nothing is nudged."""
+        return self.base is None and all(phase.nudge is None for phase in self.phases)
+
+    def opened(self, parameters: Network, data: State) -> Network:
+        """With the fields of the data, unless the network has its own."""
+        return with_fields(parameters, data) if self.likelihood and self.opening == "data" else parameters
+
+    def rate(self, parameters: Network, data: State) -> float | None:
+        """What the largest variance of the data allows."""
+        return natural_rate(parameters, data) if self.likelihood else None
+
+    @property
+    def remembers(self) -> bool:
+        """A particle for each example, where phases start there."""
+        return any(phase.start == "particles" for phase in self.phases)
 
     @property
     def counts(self) -> Mapping[str, int | None]:
@@ -112,7 +138,9 @@ class Recipe(NetworkRule):
         starts: set[str] = {phase.start for phase in self.phases}
         carry: dict[str, Any] = {}
         if "chains" in starts:
-            carry["chains"] = drawn(network, (self.chains or batch_size,), key)
+            count = self.chains or batch_size
+            at_data = self.likelihood and self.opening == "data"
+            carry["chains"] = chains_at(network, data, count, key) if at_data else drawn(network, (count,), key)
             (phase,) = (phase for phase in self.phases if phase.start == "chains")
             carry["carried"] = phase.how.begin(conditioned(network, (), phase.temperature), carry["chains"])
         if "particles" in starts:

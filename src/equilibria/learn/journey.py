@@ -58,13 +58,14 @@ class Journey:
         self.pace = Pace()
         self.pending: dict[str, Any] | None = None  # a row whose report comes with the next step
         self.placed = loop.layout.place((loop.advance, loop.data, loop.step_keys))
+        self.shown_window = 0  # the data that a run begins with are the first
         self.saved = -1
 
     def advance(self, stop: int, bar: Any) -> None:
         """Go to a step, in chunks of about a second."""
         layout = self.loop.layout
         while (now := int(self.carry.step)) < stop:
-            until = min(stop, now + layout.agreed(self.pace.length))
+            until = min(stop, now + layout.agreed(self.pace.length), self._window_end(now))
             with self.pace.measured(until - now):
                 first = self._chunk(until)
                 self._look(now, until)
@@ -72,6 +73,18 @@ class Journey:
             bar.update(until - now)
             if until < stop:
                 self.pause(until)
+
+    def _window_end(self, step: int) -> int:
+        """Where the window of data that holds this step ends; it is taken up if it is not there."""
+        stream = self.loop.stream
+        if stream is None:
+            return step + self.pace.length
+        number = step // stream.window
+        if number != self.shown_window:
+            (advance, _, keys), rows = self.placed, stream.prepared(stream.rows(number * stream.window))
+            self.placed, self.shown_window = (advance, self.loop.layout.place(rows), keys), number
+        stream.check(step)
+        return min((number + 1) * stream.window, stream.ends or step + self.pace.length)
 
     def pause(self, step: int) -> None:
         """Let the callbacks look; what is due at this step must be done, for a run that goes on begins after it."""
@@ -105,7 +118,9 @@ class Journey:
 
     def record(self, step: int) -> None:
         """Add a row to the history, and show it to the callbacks."""
-        row = {"step": step, "epoch": step / self.loop.per_epoch}
+        row: dict[str, Any] = {"step": step}
+        if self.loop.per_epoch is not None:
+            row["epoch"] = step / self.loop.per_epoch
         measured = {} if self.metrics is None else dict(self.metrics(self.carry.parameters))
         if self.loop.rule.peeks:
             self.pending = row | measured

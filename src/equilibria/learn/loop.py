@@ -30,6 +30,7 @@ from equilibria.learn.journey import Journey, Metrics
 from equilibria.learn.optimiser import Optimiser
 from equilibria.learn.rule import PyTree, Rule
 from equilibria.learn.stopping import Callback, StopRun, as_callback
+from equilibria.learn.stream import Stream
 from equilibria.progress import progress
 
 
@@ -49,9 +50,12 @@ class Loop:
         *,
         optimiser: optax.GradientTransformation | None = None,
         learning_rate: float | None = None,
+        final_rate: float = 1.0,
         mapped: bool = False,
         apart: bool = False,
         devices: int | Sequence[jax.Device] | None = None,
+        stream: Stream | None = None,
+        weights: Array | None = None,
         label: str = "training",
     ):
         self.rule, self.data, self.mapped, self.label = rule, data, mapped, label
@@ -59,13 +63,16 @@ class Loop:
         if len(examples) != 1:
             check.refuse("data", f"arrays with {sorted(examples)} examples", "as many examples in each array")
         (self.examples,) = examples
+        self.stream = stream
         self.batch_size = min(check.count("batch_size", batch_size), self.examples)
-        self.per_epoch = self.examples // self.batch_size
-        self.optimiser = Optimiser(optimiser, learning_rate)
-        self.begin_keys, self.step_keys = _split(keys, mapped)
+        self.per_epoch: int | None = self.examples // self.batch_size
+        if stream is not None:
+            self.batch_size, self.per_epoch = stream.batch_size, stream.per_epoch
+        self.optimiser = Optimiser(optimiser, learning_rate, final_rate)
+        self.begin_keys, self.step_keys = split_each(keys) if mapped else split_key(keys)
         self.setup = {
             "batch_size": str(self.batch_size),
-            "data": fingerprint(data),
+            "data": fingerprint(data if weights is None else (data, weights)) if stream is None else stream.identity,
             "rule": f"{_told(rule)} {fingerprint(rule)}",
             "optimiser": self.optimiser.name,
             "learning_rate": str(self.optimiser.rate),
@@ -73,18 +80,23 @@ class Loop:
         }
         counts = {} if mapped else {"batch_size": self.batch_size, **rule.counts}
         self.layout = Devices(devices, **counts)
-        self.advance = Advance(rule, self.optimiser, self.batch_size, mapped, apart)
+        self.advance = Advance(rule, self.optimiser, self.batch_size, mapped, apart, stream is not None, weights)
 
     def length(self, epochs: int | None, steps: int | None) -> int:
         """The number of updates that was asked for, by one of the two."""
         if (epochs is None) == (steps is None):
             check.refuse("epochs", f"{epochs} and steps {steps}", "one of the two")
-        return check.count("steps", steps) if epochs is None else check.count("epochs", epochs) * self.per_epoch
+        if epochs is None:
+            return check.count("steps", steps)
+        if self.per_epoch is None:
+            check.refuse("epochs", epochs, "a number of steps where nobody knows how many batches there are")
+        return check.count("epochs", epochs) * self.per_epoch
 
     def default_records(self, total: int) -> list[int]:
         """Powers of two in the first epoch, and the ends of epochs."""
-        powers = [2**power for power in range(total.bit_length()) if 2**power <= min(total, self.per_epoch)]
-        return [*powers, *range(self.per_epoch, total + 1, self.per_epoch)]
+        epoch = self.per_epoch or total
+        powers = [2**power for power in range(total.bit_length()) if 2**power <= min(total, epoch)]
+        return [*powers, *range(epoch, total + 1, epoch)]
 
     def run(
         self,
@@ -103,7 +115,7 @@ class Loop:
         """The carry at step `total`, or where a callback stopped, the history, and the reason for stopping."""
         if not self.mapped and (reason := self.rule.broken(parameters)) is not None:
             check.refuse("network", reason, "weaker couplings between Gaussian units")
-        every = self.per_epoch if every is None else check.count("checkpoint_every", every)
+        every = (self.per_epoch or total) if every is None else check.count("checkpoint_every", every)
         with locked(checkpoint if self.layout.writes else None):  # two runs in one folder would mix
             state, history = self.begun(parameters, carry), History()
             if checkpoint is not None:
@@ -156,11 +168,14 @@ def _told(tree: PyTree, *, short_arrays: bool = False) -> str:
     return " ".join(eqx.tree_pformat(tree, short_arrays=short_arrays).split())
 
 
-def _split(keys: Array, mapped: bool) -> tuple[Array, Array]:
-    """A key to begin with and one for the steps, for each run."""
-    if not mapped:
-        begin, step = jax.random.split(keys)
-        return begin, step
+def split_key(key: Array) -> tuple[Array, Array]:
+    """A key to begin with and one for the steps."""
+    begin, step = jax.random.split(key)
+    return begin, step
+
+
+def split_each(keys: Array) -> tuple[Array, Array]:
+    """The same for each of several runs."""
     pairs = jax.vmap(jax.random.split)(keys)
     return pairs[:, 0], pairs[:, 1]
 

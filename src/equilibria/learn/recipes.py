@@ -11,18 +11,21 @@ from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.mean_field import MeanField
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.equilibrators.temper import Tempered
-from equilibria.learn.contrast import Recipe
+from equilibria.learn.contrast import Opening, Recipe
 from equilibria.learn.phase import Phase, Start
 from equilibria.model.world import Cost, squared_error
 
 
-def cd(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
+def cd(
+    steps: int, *, opening: Opening = "data", centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0
+) -> Recipe:
     """Contrastive divergence: the free phase starts at the data.
 
     As all recipes of the likelihood it estimates the second average of Decelle 2017, equation (4).
 
     Args:
         steps: sweeps of the free phase.
+        opening: "data": fields that are all zero, and chains, begin at the data; "network": as they are, and at random.
         centered_gradient: takes the couplings' gradient about the means of both ends.
         l1: penalty l1 |W| on the couplings.
         l2: penalty l2 W^2 / 2.
@@ -36,17 +39,24 @@ def cd(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float
     >>> cd(steps=1).minus.start
     'data'
     """
-    return _likelihood(Sweeps(steps), "data", None, centered_gradient, l1, l2)
+    return _likelihood(Sweeps(steps), "data", None, opening, centered_gradient, l1, l2)
 
 
 def pcd(
-    steps: int, chains: int | None = None, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0
+    steps: int,
+    chains: int | None = None,
+    *,
+    opening: Opening = "data",
+    centered_gradient: bool = True,
+    l1: float = 0.0,
+    l2: float = 0.0,
 ) -> Recipe:
     """Persistent contrastive divergence: the free phase goes on from where it was.
 
     Args:
         steps: sweeps of the free phase in each update.
         chains: how many persistent chains there are; as many as examples in a batch by default.
+        opening: "data": fields that are all zero, and chains, begin at the data; "network": as they are, and at random.
         centered_gradient: takes the couplings' gradient about the means of both ends.
         l1: penalty l1 |W| on the couplings.
         l2: penalty l2 W^2 / 2.
@@ -60,14 +70,17 @@ def pcd(
     >>> pcd(steps=10).minus.start
     'chains'
     """
-    return _likelihood(Sweeps(steps), "chains", chains, centered_gradient, l1, l2)
+    return _likelihood(Sweeps(steps), "chains", chains, opening, centered_gradient, l1, l2)
 
 
-def rdm(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0) -> Recipe:
+def rdm(
+    steps: int, *, opening: Opening = "data", centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0
+) -> Recipe:
     """The free phase starts at random every time (Decelle, Furtlehner and Seoane's "Rdm").
 
     Args:
         steps: sweeps of the free phase.
+        opening: "data": fields that are all zero, and chains, begin at the data; "network": as they are, and at random.
         centered_gradient: takes the couplings' gradient about the means of both ends.
         l1: penalty l1 |W| on the couplings.
         l2: penalty l2 W^2 / 2.
@@ -81,7 +94,7 @@ def rdm(steps: int, *, centered_gradient: bool = True, l1: float = 0.0, l2: floa
     >>> rdm(steps=10).minus.start
     'random'
     """
-    return _likelihood(Sweeps(steps), "random", None, centered_gradient, l1, l2)
+    return _likelihood(Sweeps(steps), "random", None, opening, centered_gradient, l1, l2)
 
 
 def tempered(
@@ -91,6 +104,7 @@ def tempered(
     rungs: int = 8,
     hottest: float = 10.0,
     adapt: float = 1.0,
+    opening: Opening = "data",
     centered_gradient: bool = True,
     l1: float = 0.0,
     l2: float = 0.0,
@@ -103,6 +117,7 @@ def tempered(
         rungs: copies of each chain.
         hottest: temperature of the last copy, in multiples of that of the first.
         adapt: how fast the temperatures between move at first.
+        opening: "data": fields that are all zero, and chains, begin at the data; "network": as they are, and at random.
         centered_gradient: takes the couplings' gradient about the means of both ends.
         l1: penalty l1 |W| on the couplings.
         l2: penalty l2 W^2 / 2.
@@ -117,17 +132,24 @@ def tempered(
     5
     """
     how = Tempered(steps, rungs=rungs, hottest=hottest, adapt=adapt)
-    return _likelihood(how, "chains", chains, centered_gradient, l1, l2)
+    return _likelihood(how, "chains", chains, opening, centered_gradient, l1, l2)
 
 
 def mean_field(
-    steps: int = 20, chains: int | None = None, *, centered_gradient: bool = True, l1: float = 0.0, l2: float = 0.0
+    steps: int = 20,
+    chains: int | None = None,
+    *,
+    opening: Opening = "data",
+    centered_gradient: bool = True,
+    l1: float = 0.0,
+    l2: float = 0.0,
 ) -> Recipe:
     """Naive mean field: the free phase is rounds of the means' equations, going on from where they were.
 
     Args:
         steps: rounds in each update.
         chains: how many sets of means there are; as many as examples in a batch by default.
+        opening: "data": fields that are all zero, and chains, begin at the data; "network": as they are, and at random.
         centered_gradient: takes the couplings' gradient about the means of both ends.
         l1: penalty l1 |W| on the couplings.
         l2: penalty l2 W^2 / 2.
@@ -141,7 +163,7 @@ def mean_field(
     >>> mean_field().minus.how.order
     1
     """
-    return _expansion(1, steps, chains, centered_gradient, l1, l2)
+    return _expansion(1, steps, chains, opening, centered_gradient, l1, l2)
 
 
 def tap(
@@ -149,6 +171,7 @@ def tap(
     steps: int = 20,
     chains: int | None = None,
     *,
+    opening: Opening = "data",
     centered_gradient: bool = True,
     l1: float = 0.0,
     l2: float = 0.0,
@@ -159,6 +182,7 @@ def tap(
         order: 2 or 3.
         steps: rounds in each update.
         chains: how many sets of means there are; as many as examples in a batch by default.
+        opening: "data": fields that are all zero, and chains, begin at the data; "network": as they are, and at random.
         centered_gradient: takes the couplings' gradient about the means of both ends.
         l1: penalty l1 |W| on the couplings.
         l2: penalty l2 W^2 / 2.
@@ -172,13 +196,14 @@ def tap(
     >>> tap(order=3).minus.how.order
     3
     """
-    return _expansion(check.choice("order", order, (2, 3)), steps, chains, centered_gradient, l1, l2)
+    return _expansion(check.choice("order", order, (2, 3)), steps, chains, opening, centered_gradient, l1, l2)
 
 
-def exact(*, centered_gradient: bool = False, l1: float = 0.0, l2: float = 0.0) -> Recipe:
+def exact(*, opening: Opening = "data", centered_gradient: bool = False, l1: float = 0.0, l2: float = 0.0) -> Recipe:
     """The exact gradient of the log-likelihood, by enumeration; for small networks.
 
     Args:
+        opening: "data": fields that are all zero begin at those of the data; "network": all as they are.
         centered_gradient: not unless asked: by itself this is the gradient, and `contrast` reports the likelihood itself.
         l1: penalty l1 |W| on the couplings.
         l2: penalty l2 W^2 / 2.
@@ -192,29 +217,41 @@ def exact(*, centered_gradient: bool = False, l1: float = 0.0, l2: float = 0.0) 
     >>> exact().plus.hold
     'all'
     """
-    return _likelihood(Exact(), "data", None, centered_gradient, l1, l2)
+    return _likelihood(Exact(), "data", None, opening, centered_gradient, l1, l2)
 
 
 def _expansion(
-    order: Literal[1, 2, 3], steps: int, chains: int | None, centered_gradient: bool, l1: float, l2: float
+    order: Literal[1, 2, 3],
+    steps: int,
+    chains: int | None,
+    opening: Opening,
+    centered_gradient: bool,
+    l1: float,
+    l2: float,
 ) -> Recipe:
     # No tolerance: the means go on from the last step, and a fixed number of rounds costs the same every time.
     how = MeanField(steps, order=order, tolerance=None)
-    return _likelihood(how, "chains", chains, centered_gradient, l1, l2)
+    return _likelihood(how, "chains", chains, opening, centered_gradient, l1, l2)
 
 
 def _likelihood(
-    how: Equilibrator, start: Start, chains: int | None, centered_gradient: bool, l1: float, l2: float
+    how: Equilibrator,
+    start: Start,
+    chains: int | None,
+    opening: Opening,
+    centered_gradient: bool,
+    l1: float,
+    l2: float,
 ) -> Recipe:
     plus, minus = Phase(how.clamped(), hold="all"), Phase(how, start=start)
-    return Recipe(plus, minus, chains=chains, centered_gradient=centered_gradient, l1=l1, l2=l2)
+    return Recipe(plus, minus, chains=chains, opening=opening, centered_gradient=centered_gradient, l1=l1, l2=l2)
 
 
 # Recipes of the likelihood that commands and estimators know by name; those that keep chains take `chains`.
-_PERSISTENT: dict[str, Callable[..., Recipe]] = {
+PERSISTENT: dict[str, Callable[..., Recipe]] = {
     "pcd": pcd, "tempered": tempered, "mean_field": mean_field, "tap": tap
 }  # fmt: skip
-LIKELIHOOD: dict[str, Callable[..., Recipe]] = {"cd": cd, "rdm": rdm, **_PERSISTENT}
+LIKELIHOOD: dict[str, Callable[..., Recipe]] = {"cd": cd, "rdm": rdm, **PERSISTENT}
 
 
 def likelihood_recipe(name: str, *, chains: int | None = None, **options: Any) -> Recipe:
@@ -235,7 +272,7 @@ def likelihood_recipe(name: str, *, chains: int | None = None, **options: Any) -
     50
     """
     make = LIKELIHOOD[check.choice("recipe", name, LIKELIHOOD)]
-    if name in _PERSISTENT:
+    if name in PERSISTENT:
         return make(chains=chains, **options)
     if chains is not None:
         check.refuse("chains", chains, f"none with {name!r}, which keeps no chains from update to update")

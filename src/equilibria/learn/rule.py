@@ -75,6 +75,14 @@ class Rule(eqx.Module):
         """Checked data as arrays with the examples on their first axis."""
         return jax.tree.map(lambda leaf: jnp.asarray(without_wrapping(leaf)), data)
 
+    def opened(self, parameters: PyTree, data: PyTree) -> PyTree:
+        """The parameters that learning begins with, given prepared data; those given, unless a rule knows better."""
+        return parameters
+
+    def rate(self, parameters: PyTree, data: PyTree) -> float | None:
+        """The rate of plain gradient descent that suits the data, where a rule knows one."""
+        return None
+
     def batch(self, examples: PyTree) -> PyTree:
         """Examples as `step` takes them: whole numbers, in which data may be stored, become real ones."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf, float)), examples)
@@ -94,6 +102,11 @@ class Rule(eqx.Module):
     def shared(self, carry: PyTree) -> PyTree:
         """For each leaf of the carry, whether its first axis is shared out between devices."""
         return jax.tree.map(lambda leaf: False, carry)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it keeps something for each example from epoch to epoch."""
+        return False
 
     @property
     def counts(self) -> Mapping[str, int | None]:

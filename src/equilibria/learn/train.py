@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import equinox as eqx
 import jax
@@ -13,13 +14,15 @@ import numpy as np
 import optax
 import xarray as xr
 from jax import Array
+from jax.typing import ArrayLike
 
 from equilibria import check
 from equilibria.learn.journey import Metrics
-from equilibria.learn.loop import Loop
+from equilibria.learn.loop import Loop, split_key
 from equilibria.learn.names import RECIPES
 from equilibria.learn.rule import PyTree, Rule
 from equilibria.learn.stopping import Callback
+from equilibria.learn.stream import streamed
 from equilibria.random import as_key
 
 
@@ -58,7 +61,9 @@ def train(
     steps: int | None = None,
     batch_size: int = 100,
     probabilities: bool = False,
-    learning_rate: float | None = None,
+    weights: ArrayLike | None = None,
+    learning_rate: float | Literal["auto"] | None = None,
+    final_rate: float = 1.0,
     optimiser: optax.GradientTransformation | None = None,
     metrics: Metrics | None = None,
     record: Sequence[int] | None = None,
@@ -78,14 +83,21 @@ def train(
         model: what is learned: a network, or any pytree of parameters that the rule knows.
         data: for a network (examples, size) for its first layer, a pair for the first and the last layer, or by layer;
             for other rules what they take, with the examples on the first axis. It is held once, in its own dtype.
+            Memory-mapped arrays stay on the disk, and the run is that of the same arrays in memory once it has begun. An
+            iterable gives batches of one size, each in one of these forms, and is begun again when it ends. Of both, fields
+            and a rate come from the first batches.
         rule: a recipe such as `pcd(steps=10)`, or any other `Rule`.
         epochs: passes through fresh shuffles of the data; examples that do not fill a batch sit out. A batch of all
             examples is not shuffled.
         steps: the number of updates, in place of epochs.
         batch_size: examples in an update.
         probabilities: data may lie between a unit's values and are taken as its means (grey pixels).
-        learning_rate: of plain gradient descent (0.01 by default), or of an optimiser made by
-            `optax.inject_hyperparams`; other optimisers have their own.
+        weights: (examples,), none below zero: in each epoch an example is shown as often as its share says, rounded at random.
+        learning_rate: of plain gradient descent, or of an optimiser made by `optax.inject_hyperparams`; other optimisers
+            have their own. "auto" follows from the data's largest variance for recipes of the likelihood and is 0.01 for other
+            rules; so is None without an optimiser. The history's attributes say which rate it was.
+        final_rate: the fraction of itself that the rate of plain gradient descent falls to, in a line, by the end of the run;
+            a run that goes on beyond its end stays there.
         optimiser: an optax transformation.
         metrics: a function of the parameters that returns numbers by name, called at each record.
         record: the steps at which the history gets a row; by default 1, 2, 4, 8, ... and the end of each epoch. The
@@ -120,23 +132,62 @@ def train(
         _refuse_rule(rule)
     # NumPy's and Python's real numbers are learned like any others.
     model = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_inexact_array_like(leaf) else leaf, model)
-    data = rule.prepared(model, data, probabilities)
     key = as_key(key)
+    stream = streamed(data, batch_size, split_key(key)[1])
+    if stream is not None:
+        if weights is not None or runs is not None:
+            check.refuse("data", "a stream with weights or runs", "data in memory for these")
+        if rule.remembers:
+            check.refuse("data", "a stream", "data in memory for a rule that keeps something for each example")
+        stream.prepared = partial(rule.prepared, model, probabilities=probabilities)
+        data = stream.rows(0)
+    data = rule.prepared(model, data, probabilities)
+    rate, told = _rate(rule, model, data, learning_rate, optimiser)
+    if carry is None:  # chains that go on belong to the network as it is
+        model = rule.opened(model, data)
     if runs is not None:
         check.count("runs", runs)
         model, carry = _repeated(model, runs), _repeated(carry, runs)
         key = jax.random.split(key, runs)
     loop = Loop(
-        rule, data, key, batch_size, optimiser=optimiser, learning_rate=learning_rate, mapped=runs is not None,
-        devices=devices,
+        rule, data, key, batch_size, optimiser=optimiser, learning_rate=rate, final_rate=final_rate,
+        mapped=runs is not None, devices=devices, stream=stream, weights=_weights(weights, data),
     )  # fmt: skip
-    total = loop.length(epochs, steps)
+    # A rate from the data is not the same to the last bit on every machine; a run that goes on has it in its state.
+    loop.setup["learning_rate"] = told if final_rate == 1 else f"{told}, falling to {final_rate:g} of it"
+    loop.optimiser.steps = total = loop.length(epochs, steps)
     records = loop.default_records(total) if record is None else [check.count("record", step) for step in record]
     found, history, stopped = loop.run(
         model, total, records, carry=carry, metrics=metrics, callbacks=callbacks, checkpoint=checkpoint,
         every=checkpoint_every, resume=resume, show_progress=show_progress,
     )  # fmt: skip
-    return Run(found.parameters, history.dataset(() if runs is None else ("run",)), found.rule, stopped)
+    records_seen = history.dataset(() if runs is None else ("run",))
+    if (used := loop.optimiser.used(found.optimiser)) is not None:
+        records_seen.attrs["learning_rate"] = used
+    return Run(found.parameters, records_seen, found.rule, stopped)
+
+
+def _weights(given: ArrayLike | None, data: Any) -> Array | None:
+    if given is None:
+        return None
+    examples = len(jax.tree.leaves(data)[0])
+    weights = np.asarray(check.number("weights", given, least=0.0), np.float32)
+    if weights.shape != (examples,) or not weights.any():
+        check.refuse(
+            "weights", f"shape {weights.shape}", f"shape ({examples},), one for each example, not all of them zero"
+        )
+    return jnp.asarray(weights)
+
+
+def _rate(
+    rule: Rule, model: Any, data: Any, given: float | str | None, optimiser: optax.GradientTransformation | None
+) -> tuple[float | None, str]:
+    """The learning rate, and what a run that goes on must say of it."""
+    if given == "auto" or (given is None and optimiser is None):
+        found = rule.rate(model, data)
+        return (0.01 if found is None and optimiser is None else found), ("None" if found is None else "auto")
+    rate = None if given is None else float(check.number("learning_rate", given, above=0.0))  # type: ignore[arg-type]
+    return rate, str(rate)
 
 
 def _refuse_rule(given: Any) -> NoReturn:

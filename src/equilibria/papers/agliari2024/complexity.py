@@ -91,7 +91,7 @@ def replicas(spins: np.ndarray, config: Config, seed: int) -> np.ndarray:
     updates = config.epochs * (len(spins) // batch_size)
     largest = float(eq.principal_components(spins.astype(np.float32)).values[0]) ** 2
     run = eq.train(
-        machine, spins, eq.pcd(steps=5, chains=config.chains), epochs=config.epochs, batch_size=batch_size,
+        machine, spins, eq.pcd(steps=5, chains=config.chains, opening="network"), epochs=config.epochs, batch_size=batch_size,
         optimiser=optax.sgd(optax.linear_schedule(config.learning_rate / largest, 0.0, updates)),
         record=[], show_progress=False, key=seed,
     )  # fmt: skip

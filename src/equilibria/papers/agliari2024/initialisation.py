@@ -122,8 +122,9 @@ def trained(hidden: int, start: int, repeat: int, seed: int, *, config: Config) 
     for look in config.looks:
         if look > done:
             network = eq.train(
-                network, spins, eq.cd(steps=config.steps), steps=(look - done) * per_epoch, batch_size=config.batch_size,
-                learning_rate=config.learning_rate, record=[], show_progress=False, key=eq.key(1000 * (seed + repeat) + look),
+                network, spins, eq.cd(steps=config.steps, opening="network"), steps=(look - done) * per_epoch,
+                batch_size=config.batch_size, learning_rate=config.learning_rate, record=[], show_progress=False,
+                key=eq.key(1000 * (seed + repeat) + look),
             ).network  # fmt: skip
             done = look
         found = eq.log_likelihood(network, test, method="ais", chains=config.chains, steps=config.annealing, key=look)

@@ -82,7 +82,8 @@ def train(data: np.ndarray, weights: np.ndarray, *, rate: float, steps: list[int
     """The spectra at `steps` of a machine that learns all `data` at once, and the kurtosis of its last modes."""
     network = eq.rbm(weights=weights, visible=eq.Spin(), hidden=eq.Spin())
     run = eq.train(
-        network, data, eq.pcd(sweeps, chains, centered_gradient=False), epochs=steps[-1], batch_size=len(data),
+        network, data, eq.pcd(sweeps, chains, opening="network", centered_gradient=False), epochs=steps[-1],
+        batch_size=len(data),
         optimiser=without_fields(rate), record=steps, show_progress=False, key=key,
         metrics=lambda net: {"strengths": eq.spectrum(net).values},
     )  # fmt: skip

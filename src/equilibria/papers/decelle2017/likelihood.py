@@ -101,7 +101,7 @@ def run(config: Config, checkpoint: Path) -> xr.Dataset:
     run = eq.train(
         network,
         data,
-        eq.pcd(config.sweeps, chains=config.chains, l2=config.l2),
+        eq.pcd(config.sweeps, chains=config.chains, opening="network", l2=config.l2),
         epochs=config.epochs,
         batch_size=config.batch_size,
         optimiser=optax.sgd(optax.linear_schedule(config.learning_rate, 0.0, steps)),

@@ -67,7 +67,7 @@ def learn(config: Config, data: np.ndarray, *, empirical: bool = True, keep: tup
     run = eq.train(
         network,
         data,
-        eq.pcd(config.sweeps, centered_gradient=False),
+        eq.pcd(config.sweeps, opening="network", centered_gradient=False),
         epochs=config.epochs,
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,

@@ -63,7 +63,7 @@ def real(config: Config, data: np.ndarray) -> eq.Network:
     network = eq.rbm(data.shape[1], config.hidden_size, visible=eq.Spin(), hidden=eq.Spin(), key=config.seed)
     network = independent_site_biases(network, data)
     return eq.train(
-        network, data, eq.pcd(steps=config.sweeps), epochs=config.epochs, batch_size=config.batch_size,
+        network, data, eq.pcd(steps=config.sweeps, opening="network"), epochs=config.epochs, batch_size=config.batch_size,
         learning_rate=0.01, show_progress=False, key=config.seed,
     ).network  # fmt: skip
 
