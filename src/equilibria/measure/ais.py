@@ -196,7 +196,9 @@ def log_partition(
     state = equilibrate(network, Sweeps(burn_in), state, temperature=temperature, key=burn_key).state
     down = anneal(network, biases, heat, betas[::-1], state, down_key)
     high = -_log_mean(down.log_weights)[0]
-    return Estimate(base + low, error, (base + low, base + high), effective, _few(effective))
+    # Low and high on average: where the two agree to within their noise they can come out either way round.
+    bracket = (base + min(low, high), base + max(low, high))
+    return Estimate(base + low, error, bracket, effective, _few(effective))
 
 
 def _few(effective: float) -> str:

@@ -7,7 +7,7 @@ free energy of those layers once all others are summed out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -20,17 +20,18 @@ from equilibria import check
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.conditioned import conditioned
 from equilibria.measure.estimate import Estimate
-from equilibria.measure.partition import Method, log_partition
+from equilibria.measure.partition import Method, log_partition, summable
 from equilibria.model.network import Network, State, by_layer, without
 from equilibria.model.world import Clamp
 
 _ROWS = 512  # examples that are looked at together
+_FEW = 2**20  # over up to this many states ln Z is summed unless asked otherwise
 
 
 def log_likelihood(
     network: Network,
     data: Mapping[str, ArrayLike] | ArrayLike,
-    method: Method = "exact",
+    method: Method | Literal["auto"] = "auto",
     *,
     temperature: float = 1.0,
     probabilities: bool = False,
@@ -43,7 +44,7 @@ def log_likelihood(
     Args:
         network: any network.
         data: (examples, size) for the first layer, or by layer.
-        method: how ln Z is found: "exact", "ais" or "bethe".
+        method: how ln Z is found: "exact", "ais" or "bethe"; "auto" is exact over up to 2^20 states, else annealing.
         temperature: T.
         probabilities: data may lie between a unit's values and are taken as its means (grey pixels), as in `train`.
         **options: the others of `log_partition`.
@@ -60,6 +61,8 @@ def log_likelihood(
     -4.0
     """
     given = by_layer(network, data, probabilities=probabilities)
+    if method == "auto":
+        method = "exact" if summable(network, _FEW) else "ais"
     log_z = log_partition(network, method, temperature=temperature, **{"data": given, **options})
     value = float(np.mean(unnormalised(network, given, temperature))) - log_z.value
     bracket = None
