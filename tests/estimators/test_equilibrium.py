@@ -10,10 +10,7 @@ from equilibria.estimators.equilibrium import EquilibriumClassifier, Equilibrium
 
 
 @pytest.mark.slow  # every check has shapes of its own, which compile anew
-@parametrize_with_checks([
-    EquilibriumClassifier((10,), sweeps=10, nudged_sweeps=5, max_iter=40, learning_rate=0.02, batch_size=16),
-    EquilibriumRegressor((10,), sweeps=10, nudged_sweeps=5, max_iter=40, learning_rate=0.02, batch_size=16),
-])  # fmt: skip
+@parametrize_with_checks([EquilibriumClassifier(), EquilibriumRegressor()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -45,7 +42,7 @@ def test_squared_error_has_no_probabilities(digits):
 
 def test_early_stopping_and_warm_start():
     X, y = make_moons(300, noise=0.1, random_state=0)
-    model = EquilibriumClassifier((20,), early_stopping=True, n_iter_no_change=5, max_iter=300, learning_rate=0.01,
+    model = EquilibriumClassifier((20,), early_stopping=True, n_iter_no_change=5, max_iter=300,
                                   validation_fraction=0.2, random_state=0).fit(X, y)  # fmt: skip
     assert model.n_iter_ < 300
     assert len(model.validation_scores_) == model.n_iter_ == model.history_.sizes["step"]
@@ -66,6 +63,36 @@ def test_another_kind_of_output_does_not_go_on_from_the_last():
     after = model.set_params(loss="squared_error").fit(X, y).network_
     assert type(after.layers[-1].unit).__name__ == "Clipped"
     assert model.set_params(hidden_layer_sizes=(5,)).fit(X, y).network_.layers[1].size == 5
+
+
+def test_passes_one_by_one_learn_and_keep_their_classes():
+    X, y = make_moons(200, noise=0.1, random_state=0)
+    model = EquilibriumClassifier((20,), random_state=0)
+    scores = [model.partial_fit(X, y, classes=[0, 1, 2]).score(X, y) for _ in range(15)]
+    assert scores[-1] > 0.8 > scores[0] - 0.3
+    assert model.predict_proba(X).shape == (200, 3)
+    assert model.n_iter_ == 15
+    with pytest.raises(ValueError, match=r"y: got 7; allowed: the classes 0, 1, 2"):
+        model.partial_fit(X, y + 7)
+    targets = EquilibriumRegressor((20,), random_state=0)
+    found = [targets.partial_fit(X, X[:, 0] + 5).score(X, X[:, 0] + 5) for _ in range(15)]
+    assert found[-1] > 0.8
+
+
+def test_a_row_of_weight_two_is_there_twice():
+    X, y = make_moons(60, noise=0.1, random_state=0)
+    weights = np.random.default_rng(0).integers(0, 3, 60)
+    options = {"hidden_layer_sizes": (8,), "max_iter": 3, "random_state": 0}
+    weighted = EquilibriumClassifier(**options).fit(X, y, sample_weight=weights)
+    repeated = EquilibriumClassifier(**options).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    np.testing.assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
+
+
+@pytest.mark.parametrize("kind", [EquilibriumClassifier, EquilibriumRegressor])
+def test_a_rate_that_is_too_high_is_said(kind):
+    X, y = make_moons(100, noise=0.1, random_state=0)
+    with pytest.warns(UserWarning, match=r"learned nothing: .*lower the learning rate.*was 1e\+06"):
+        kind((8,), learning_rate=1e6, max_iter=5, random_state=0).fit(X, y)
 
 
 def test_several_targets():

@@ -15,13 +15,7 @@ PATTERNS = np.asarray(eq.data.random_patterns(6, 60, key=jax.random.key(0)))
 CUES = np.asarray(eq.data.corrupt(PATTERNS, flips=0.1, key=jax.random.key(1)))
 
 
-LABELS = "its y, the right pattern for each row, is given as a class label by this check"
-EXPECTED = {"check_fit_score_takes_y": LABELS, "check_pipeline_consistency": LABELS}
-
-
-@pytest.mark.slow
-# The suite feeds real features, which a memory of two-valued patterns takes only with a threshold.
-@parametrize_with_checks([HopfieldMemory(binarise=0.0, sweeps=2)], expected_failed_checks=lambda estimator: EXPECTED)
+@parametrize_with_checks([HopfieldMemory()])
 def test_the_check_suite_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -32,6 +26,30 @@ def test_damaged_patterns_are_recalled():
     assert memory.score(CUES) == memory.score(CUES, PATTERNS) == 1.0
     assert memory.score(CUES, PATTERNS[::-1]) == 0.0
     assert memory.score(np.sign(PATTERNS[:3].sum(0))[None]) == 0.0  # a mixture is none of them
+
+
+def test_the_right_pattern_may_be_named_by_its_number():
+    memory = HopfieldMemory(random_state=0).fit(PATTERNS)
+    assert memory.score(CUES, np.arange(6)) == 1.0
+    assert memory.score(CUES, np.arange(6)[::-1]) == 0.0
+
+
+def test_real_patterns_are_cut_at_the_threshold():
+    """Two-valued ones are not: there, 0 among -1 and +1 is what is not known."""
+    real = PATTERNS * np.random.default_rng(0).uniform(0.1, 3, PATTERNS.shape) + 7
+    memory = HopfieldMemory(binarize=7.0, random_state=0).fit(real)
+    np.testing.assert_array_equal(memory.patterns_, PATTERNS)
+    np.testing.assert_array_equal(memory.predict(CUES + 7), PATTERNS)
+
+
+def test_too_many_patterns_are_said():
+    many = np.asarray(eq.data.random_patterns(40, 60, key=jax.random.key(2)))
+    with pytest.warns(UserWarning, match=r"40 patterns of 60 features are too many or too alike: \d+% .* sleep=1.0"):
+        memory = HopfieldMemory(random_state=0).fit(many)
+    assert memory.history_["stable"].item() < 0.95
+    history = HopfieldMemory(random_state=0).partial_fit(PATTERNS[:2]).partial_fit(PATTERNS[2:]).history_
+    assert history["patterns"].values.tolist() == [2, 6]
+    assert history["stable"].values[0] == 1.0
 
 
 def test_what_is_not_known_is_filled_in():
@@ -63,7 +81,7 @@ def test_it_can_be_cloned_and_pickled():
     ("call", "message"),
     [
         (
-            lambda: HopfieldMemory().fit(PATTERNS * 0.5),
+            lambda: HopfieldMemory(binarize=None).fit(PATTERNS * 0.5),
             r"X: got .*0.5 among the values; allowed: -1 and 1; real features",
         ),
         (
@@ -71,6 +89,7 @@ def test_it_can_be_cloned_and_pickled():
             r"X has 9 features, but HopfieldMemory is expecting 60",
         ),
         (lambda: HopfieldMemory().fit(PATTERNS).score(CUES, PATTERNS[:2]), r"y: got shape \(2, 60\)"),
+        (lambda: HopfieldMemory().fit(PATTERNS).score(CUES, np.arange(6) + 1), r"y: got 1 to 6; allowed: patterns, or"),
         (lambda: HopfieldMemory(sleep=-1).fit(PATTERNS), r"sleep: got -1"),
         (lambda: HopfieldMemory().fit(np.full((2, 3), np.nan)), r"Input X contains NaN"),
         (

@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import equilibria as eq
 from equilibria.estimators import RBM
 from equilibria.learn.names import LikelihoodRecipe
+from equilibria.learn.opening import natural_rate
 from equilibria.learn.recipes import LIKELIHOOD
 
 WORDS = np.random.default_rng(0).choice([0.0, 1.0], (40, 5), p=[0.3, 0.7]) * [1, 1, 0, 1, 1]
@@ -24,7 +25,7 @@ TWO = np.tile([[1.0, 1, 1, 0, 0], [0, 0, 0, 1, 1]], (20, 1))
 
 
 @pytest.mark.slow  # every check has shapes of its own, which compile anew
-@parametrize_with_checks([RBM(n_components=3, n_iter=2, batch_size=7, random_state=0)])
+@parametrize_with_checks([RBM()])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -49,7 +50,9 @@ def test_digits_classified_at_least_as_well_as_with_bernoulli_rbm():
 def test_scores_are_log_likelihoods():
     """The exact sum over all 32 words is one, and learning raises the mean."""
     data = TWO
-    before, after = (RBM(n_components=3, n_iter=n, learning_rate=0.3, random_state=1).fit(data) for n in (1, 100))
+    before, after = (
+        RBM(n_components=3, n_iter=n, batch_size=10, learning_rate=0.3, random_state=1).fit(data) for n in (1, 100)
+    )
     words = np.array(np.meshgrid(*[[0, 1]] * 5)).reshape(5, -1).T
     assert np.exp(after.score_samples(words)).sum() == pytest.approx(1, abs=1e-5)
     assert before.score(data) < -3.0  # independent neurons with a mean of 1/2: 5 ln 2 = 3.47
@@ -61,7 +64,7 @@ def test_gaussian_scores_are_densities_of_the_features_as_given():
     """The density integrates to one in the units of the data: one feature, on a grid."""
     rng = np.random.default_rng(2)
     values = np.concatenate([rng.normal(10, 0.5, (100, 1)), rng.normal(14, 0.5, (100, 1))])
-    model = RBM(n_components=2, n_iter=20, learning_rate=0.02, random_state=0).fit(values)
+    model = RBM(n_components=2, n_iter=20, batch_size=10, learning_rate=0.02, random_state=0).fit(values)
     assert type(model.network_.layers[0].unit).__name__ == "Gaussian"
     grid = np.linspace(-10, 40, 4001)[:, None]
     assert np.trapezoid(np.exp(model.score_samples(grid)), grid[:, 0]) == pytest.approx(1, abs=1e-4)
@@ -123,9 +126,9 @@ def test_a_pass_goes_on_with_the_chains_of_the_last():
     model.partial_fit(TWO)
     keys = jax.random.fold_in(model._key(2), 1)
     options = {"epochs": 1, "batch_size": 20, "learning_rate": 0.5, "probabilities": True, "key": keys}
-    run = eq.train(first, TWO.astype(np.float32), eq.pcd(1), carry=chains, **options)
+    run = eq.train(first, TWO.astype(np.float32), eq.pcd(1, chains=100), carry=chains, **options)
     np.testing.assert_array_equal(model.components_, np.asarray(run.network.couplings[0].weights, np.float64).T)
-    fresh = eq.train(first, TWO.astype(np.float32), eq.pcd(1), **options)
+    fresh = eq.train(first, TWO.astype(np.float32), eq.pcd(1, chains=100), **options)
     assert (model.components_ != np.asarray(fresh.network.couplings[0].weights).T).any()
     for recipe in ("cd", "tap", "pcd"):
         model.set_params(recipe=recipe).partial_fit(TWO)
@@ -140,9 +143,27 @@ def test_every_recipe_is_known_by_its_name():
 
 
 def test_hidden_values_give_features_back():
-    model = RBM(n_components=8, n_iter=300, learning_rate=0.3, random_state=0).fit(np.repeat(np.eye(4), 10, axis=0))
+    model = RBM(n_components=8, n_iter=300, batch_size=10, learning_rate=0.3, random_state=0).fit(
+        np.repeat(np.eye(4), 10, axis=0)
+    )
     back = model.inverse_transform(model.transform(np.eye(4)))
     assert (back.argmax(1) == np.arange(4)).all()
+
+
+CLUSTERS = np.repeat(np.random.default_rng(1).choice([0.0, 1.0], (3, 20)), 30, axis=0)
+
+
+def test_the_rate_follows_from_the_data_and_is_said():
+    model = RBM(n_components=3, n_iter=20, random_state=0).fit(CLUSTERS)
+    assert model.history_.attrs["learning_rate"] == pytest.approx(natural_rate(model.network_, {"visible": CLUSTERS}))
+    assert model.verdict_.complaints == ()
+    assert model.verdict_.machine.value > model.verdict_.independent
+    assert model.score(CLUSTERS) == pytest.approx(model.verdict_.machine.value, abs=1e-3)
+
+
+def test_a_machine_that_is_worse_than_independent_features_says_so():
+    with pytest.warns(UserWarning, match=r"worse than independent neurons: .* lower the learning rate.* was 50"):
+        RBM(n_components=3, n_iter=20, learning_rate=50.0, random_state=0).fit(CLUSTERS)
 
 
 @pytest.mark.parametrize(

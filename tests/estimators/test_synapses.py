@@ -15,9 +15,8 @@ from equilibria.synapses.distribution import Synapses
 from equilibria.synapses.saving import load_synapses, save_synapses
 
 
-# Without a threshold real-valued features are refused on purpose: the suite, which sends them, states one.
 @pytest.mark.slow  # every check has shapes of its own, which compile anew
-@parametrize_with_checks([BinarySynapseRBM(n_components=2, threshold=0.0, n_iter=2, random_state=0)])
+@parametrize_with_checks([BinarySynapseRBM()])
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -51,12 +50,12 @@ def test_score_is_the_log_likelihood():
 def test_grey_levels_need_a_threshold():
     grey = np.random.default_rng(0).random((20, 6))
     with pytest.raises(ValueError, match=r"X: got .* among the values; allowed: -1 and .*threshold"):
-        BinarySynapseRBM(n_iter=1).fit(grey)
-    cut = BinarySynapseRBM(n_components=2, n_iter=1, threshold=0.5, random_state=0).fit(grey)
+        BinarySynapseRBM(n_iter=1, binarize=None).fit(grey)
+    cut = BinarySynapseRBM(n_components=2, n_iter=1, binarize=0.5, random_state=0).fit(grey)
     again = BinarySynapseRBM(n_components=2, n_iter=1, random_state=0).fit(np.where(grey > 0.5, 1, -1))
     assert (cut.components_ == again.components_).all()
-    with pytest.raises(ValueError, match="threshold: got shape"):
-        BinarySynapseRBM(n_iter=1, threshold=[0.5, 0.5]).fit(grey)
+    with pytest.raises(ValueError, match="binarize: got shape"):
+        BinarySynapseRBM(n_iter=1, binarize=[0.5, 0.5]).fit(grey)
 
 
 def test_too_many_components_for_the_exact_e_step():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight
+
+from equilibria import check
 
 Table: TypeAlias = ArrayLike | sparse.spmatrix | sparse.sparray  # (samples, features)
 RandomState: TypeAlias = int | np.random.RandomState | None
@@ -29,6 +34,47 @@ def seed_of(random_state: RandomState) -> int:
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def warn_of(complaints: Sequence[str], history: xr.Dataset) -> None:
+    """Say loudly what is wrong with what was learned, with the rate it was learned at.
+
+    Args:
+        complaints: sentences, none where all is well.
+        history: of the run.
+    """
+    rate = f" (the learning rate was {history.attrs['learning_rate']:.3g})" if "learning_rate" in history.attrs else ""
+    for complaint in complaints:
+        warnings.warn(f"{complaint}{rate}", stacklevel=3)
+
+
+def weighed(sample_weight: ArrayLike | None, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Which rows to learn from, and their weights.
+
+    Whole numbers say how often a row is there; other weights are left to the loop (`train(weights=...)`).
+
+    Args:
+        sample_weight: (samples,), none below zero; None is one for each.
+        rows: (samples, features).
+
+    Returns:
+        The numbers of the rows, and weights for them, None where all count the same.
+
+    Raises:
+        ValueError: if a weight is below zero, or all are zero.
+
+    >>> weighed([0, 2, 1], np.zeros((3, 1))), weighed([0.0, 0.5, 2.0], np.zeros((3, 1)))
+    ((array([1, 1, 2]), None), (array([1, 2]), array([0.5, 2. ])))
+    """
+    every = np.arange(len(rows))
+    if sample_weight is None:
+        return every, None
+    weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        check.refuse("sample_weight", "no weight above zero", "at least one")
+    if (weights % 1 == 0).all():
+        return np.repeat(every, weights.astype(int)), None
+    return every[weights > 0], weights[weights > 0]
 
 
 def in_blocks(function: Callable[[np.ndarray], ArrayLike], rows: np.ndarray, size: int) -> np.ndarray:

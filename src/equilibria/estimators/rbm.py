@@ -17,28 +17,33 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.estimators.common import RandomState, Table, seed_of
+from equilibria.estimators.common import RandomState, Table, seed_of, warn_of
 from equilibria.estimators.conditionals import hidden_means, log_weights, visible_means
+from equilibria.estimators.features import UNITS, scale_of, unit_of
 from equilibria.learn.contrast import Recipe
 from equilibria.learn.names import LikelihoodRecipe
-from equilibria.learn.recipes import likelihood_recipe
+from equilibria.learn.recipes import PERSISTENT, likelihood_recipe
 from equilibria.learn.train import train
 from equilibria.measure.estimate import Estimate
 from equilibria.measure.partition import Method, log_partition, summable
+from equilibria.measure.verdict import Verdict, verdict
 from equilibria.model.architectures import rbm
 from equilibria.model.network import Network
 from equilibria.model.transforms import independent_site_biases
-from equilibria.model.units import Binary, Gaussian, Spin, Unit
+from equilibria.model.units import Unit
 from equilibria.random import key as random_key
 
-_UNITS = {"binary": Binary, "spin": Spin, "gaussian": Gaussian}
 _FEW = 2**16  # over up to this many states ln Z is summed exactly
+_UPDATES, _FEWEST, _MOST = 2000, 5, 300  # of a fit whose length is not given: updates, and limits of its passes
+
+
+def _passes(rows: int, batch_size: int) -> int:
+    """As many passes as make about 2,000 updates, within limits."""
+    return int(np.clip(-(-_UPDATES // max(rows // batch_size, 1)), _FEWEST, _MOST))
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A restricted Boltzmann machine that learns features of data and their distribution.
-
-    Constant features and sparse matrices are fine.
+    """A restricted Boltzmann machine that learns features of data and their distribution; sparse matrices are fine.
 
     Args:
         n_components: the number of hidden neurons.
@@ -48,9 +53,11 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         hidden: the kind of the hidden neurons.
         recipe: how the free phase is reached: "cd", "pcd", "rdm", "tempered", "mean_field" or "tap".
         steps: sweeps (or rounds) of the free phase in each update.
-        learning_rate: of plain gradient descent.
+        n_chains: chains that persist from update to update, for recipes that keep any.
+        learning_rate: of plain gradient descent; "auto" follows from the data's largest variance, and history_ says it.
+        final_rate: the fraction of itself that the rate falls to in a fit; `partial_fit` keeps it.
         batch_size: samples in an update.
-        n_iter: passes through the data.
+        n_iter: passes through the data; None makes about 2,000 updates, in 5 to 300 passes.
         l1: penalty on the size of the couplings.
         l2: penalty on their squares.
         centered_gradient: takes the couplings' gradient about the means of both ends.
@@ -66,6 +73,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         scale_: (features,), what they are divided by.
         history_: the records of the last `fit` or `partial_fit`, an `xarray.Dataset`.
         log_partition_: ln Z with its error.
+        verdict_: the log-likelihood of the data beside that of independent features, and what is wrong.
         n_features_in_: the number of features.
 
     >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
@@ -75,6 +83,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     network_: Network
     history_: xr.Dataset
+    verdict_: Verdict
     _log_partition: Estimate | None
     _chains: dict[str, Any]  # what each recipe carries from update to update
 
@@ -86,9 +95,11 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         hidden: Literal["binary", "spin", "gaussian"] = "binary",
         recipe: LikelihoodRecipe = "pcd",
         steps: int = 1,
-        learning_rate: float = 0.1,
-        batch_size: int = 10,
-        n_iter: int = 10,
+        n_chains: int = 100,
+        learning_rate: float | Literal["auto"] = "auto",
+        final_rate: float = 0.1,
+        batch_size: int = 100,
+        n_iter: int | None = None,
         l1: float = 0.0,
         l2: float = 0.0,
         centered_gradient: bool = True,
@@ -100,7 +111,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.hidden = hidden
         self.recipe = recipe
         self.steps = steps
+        self.n_chains = n_chains
         self.learning_rate = learning_rate
+        self.final_rate = final_rate
         self.batch_size = batch_size
         self.n_iter = n_iter
         self.l1 = l1
@@ -110,7 +123,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Table, y: Any = None) -> RBM:
-        """Learn from data, from the start.
+        """Learn from data, from the start, and warn where what was learned is worse than independent features.
 
         Args:
             X: (samples, features).
@@ -123,7 +136,13 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             ValueError: if a parameter or a feature is out of its range.
         """
         rows = self._started(X)
-        return self._trained(rows, check.count("n_iter", self.n_iter), self.batch_size, self._key(0))
+        size = check.count("batch_size", self.batch_size)
+        passes = _passes(len(rows), size) if self.n_iter is None else check.count("n_iter", self.n_iter)
+        self._trained(rows, passes, size, self.final_rate, self._key(0))
+        self._log_partition = self._annealed(rows)
+        self.verdict_ = verdict(self.network_, rows, self._log_partition)
+        warn_of(self.verdict_.complaints, self.history_)
+        return self
 
     def partial_fit(self, X: Table, y: Any = None) -> RBM:
         """Take one more pass through data, from where learning stands.
@@ -142,9 +161,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         rows = self._started(X) if not hasattr(self, "network_") else self._prepared(self._validated(X))
         batches = -(-len(rows) // check.count("batch_size", self.batch_size))
         self._passes += 1
-        return self._trained(rows, 1, len(rows) // batches, jax.random.fold_in(self._key(2), self._passes))
+        return self._trained(rows, 1, len(rows) // batches, 1.0, jax.random.fold_in(self._key(2), self._passes))
 
-    def _trained(self, rows: np.ndarray, epochs: int, batch_size: int, key: Array) -> RBM:
+    def _trained(self, rows: np.ndarray, epochs: int, batch_size: int, final_rate: float, key: Array) -> RBM:
         """Learn for some epochs, going on with the chains there are."""
         run = train(
             self.network_,
@@ -153,6 +172,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             epochs=epochs,
             batch_size=batch_size,
             learning_rate=self.learning_rate,
+            final_rate=final_rate,
             probabilities=True,
             carry=self._chains.get(self.recipe),
             show_progress=bool(self.verbose),
@@ -222,12 +242,15 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def log_partition_(self) -> Estimate:
-        """ln Z with its error: summed exactly over up to 2^16 states, else annealed over 2,000 steps."""
+        """ln Z with its error: summed exactly over up to 2^16 states, else annealed over 1,000 steps."""
         check_is_fitted(self)
         if self._log_partition is None:
-            method: Method = "exact" if summable(self.network_, _FEW) else "ais"
-            self._log_partition = log_partition(self.network_, method, steps=2000, reverse=False, key=self._key(4))
+            self._log_partition = self._annealed(None)
         return self._log_partition
+
+    def _annealed(self, rows: np.ndarray | None) -> Estimate:
+        method: Method = "exact" if summable(self.network_, _FEW) else "ais"
+        return log_partition(self.network_, method, data=rows, steps=1000, reverse=False, key=self._key(4))
 
     @property
     def _n_features_out(self) -> int:
@@ -246,33 +269,16 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _started(self, X: Table) -> np.ndarray:
         """Everything that learning starts from; the data as the network takes them."""
         values = self._validated(X, reset=True)
-        unit = self._visible_unit(values)
-        self._set_scale(values, unit)
+        unit = unit_of(values, self.visible)
+        self.offset_, self.scale_ = scale_of(values, unit)
         self._seed = seed_of(self.random_state)
         self._drawn, self._passes, self._chains = 0, 0, {}
         size = check.count("n_components", self.n_components)
-        hidden = _UNITS[check.choice("hidden", self.hidden, _UNITS)]()
+        hidden = UNITS[check.choice("hidden", self.hidden, UNITS)]()
         network = rbm(values.shape[1], size, visible=unit, hidden=hidden, key=self._key(5))
         rows = self._prepared(values, unit)
         self._keep(independent_site_biases(network, rows, probabilities=True))
         return rows
-
-    def _set_scale(self, values: np.ndarray, unit: Unit) -> None:
-        self.offset_, self.scale_ = np.zeros(values.shape[1]), np.ones(values.shape[1])
-        if unit.normal_stiffness is not None:
-            spread = values.std(0)
-            self.offset_ = values.mean(0)
-            # A feature without spread, up to rounding, keeps its scale: there is nothing to learn about it.
-            self.scale_ = np.where(spread > 1e-7 * np.maximum(np.abs(self.offset_), 1e-300), spread, 1.0)
-
-    def _visible_unit(self, values: np.ndarray) -> Unit:
-        kind = check.choice("visible", self.visible, ("auto", *_UNITS))
-        if kind == "auto":
-            spins = np.isin(values, (-1.0, 1.0)).all() and (values < 0).any()
-            kind = "spin" if spins else "binary" if values.min() >= 0 and values.max() <= 1 else "gaussian"
-        unit = _UNITS[kind]()
-        unit.check("X", values, probabilities=True)
-        return unit
 
     def _prepared(self, values: np.ndarray, unit: Unit | None = None) -> np.ndarray:
         (self.network_.layers[0].unit if unit is None else unit).check("X", values, probabilities=True)
@@ -280,6 +286,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _recipe(self) -> Recipe:
         options: Any = {"centered_gradient": self.centered_gradient, "l1": self.l1, "l2": self.l2}
+        if self.recipe in PERSISTENT:
+            options["chains"] = check.count("n_chains", self.n_chains)
         return likelihood_recipe(self.recipe, steps=check.count("steps", self.steps), **options)
 
     def _key(self, purpose: int) -> Array:

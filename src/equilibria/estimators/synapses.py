@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.estimators.common import RandomState
+from equilibria.estimators.common import RandomState, warn_of
+from equilibria.measure.estimate import Estimate
 from equilibria.measure.likelihood import unnormalised
 from equilibria.measure.partition import Method, log_partition, summable
+from equilibria.measure.verdict import Verdict, verdict
 from equilibria.synapses.data import as_data
 from equilibria.synapses.distribution import compensated
 from equilibria.synapses.learn import learn_synapses
@@ -32,7 +34,7 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     Args:
         n_components: the number of hidden spins.
-        threshold: one number or one for each feature: features above it are +1 and others -1. Without it features must be
+        binarize: one number or one for each feature: features above it are +1 and others -1. None refuses features that are not
             -1 and +1 (0 and 1 are taken as such, with a note).
         e_step: "exact", "cavity", "response" or "gibbs"; None: by the number of components.
         temperature: of the machine, 1/beta.
@@ -52,6 +54,7 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         network_: the decoded machine, an `equilibria.Network`.
         history_: the records, an `xarray.Dataset`.
         log_partition_: ln Z of the decoded machine.
+        verdict_: the log-likelihood of the data beside that of independent features, and what is wrong.
         n_iter_: the number of steps that were made.
         n_features_in_: the number of features.
 
@@ -60,11 +63,14 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     (30, 2)
     """
 
+    verdict_: Verdict
+    _log_partition: Estimate | None
+
     def __init__(
         self,
         n_components: int = 4,
         *,
-        threshold: ArrayLike | None = None,
+        binarize: ArrayLike | None = 0.0,
         e_step: Literal["exact", "cavity", "response", "gibbs"] | None = None,
         temperature: float = 1.0,
         prior: float = 0.0,
@@ -76,7 +82,7 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         verbose: int = 0,
     ):
         self.n_components = n_components
-        self.threshold = threshold
+        self.binarize = binarize
         self.e_step = e_step
         self.temperature = temperature
         self.prior = prior
@@ -127,6 +133,12 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.components_ = np.asarray(weights.T, np.float64)
         self.means_, self.variances_ = np.asarray(run.synapses.mean.T), np.asarray(run.synapses.variance.T)
         self.n_iter_ = n_iter
+        self._log_partition = None
+        self.verdict_ = verdict(self.network_, data, self._estimate())
+        complaints = self.verdict_.complaints
+        if complaints and not self.learn_bias:
+            complaints = (*complaints, "features have no bias of their own: learn_bias=True gives them one")
+        warn_of(complaints, run.history)
         unsettled = float(run.history["unconverged"].values[-1])
         if unsettled:
             warnings.warn(
@@ -172,8 +184,14 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def log_partition_(self) -> float:
         """ln Z of the decoded machine."""
         check_is_fitted(self)
-        method: Method = "exact" if summable(self.network_, _FEW) else "ais"
-        return log_partition(self.network_, method, steps=2000, reverse=False, key=self._draws).value
+        return self._estimate().value
+
+    def _estimate(self) -> Estimate:
+        """ln Z with its error, found once."""
+        if self._log_partition is None:
+            method: Method = "exact" if summable(self.network_, _FEW) else "ais"
+            self._log_partition = log_partition(self.network_, method, steps=2000, reverse=False, key=self._draws)
+        return self._log_partition
 
     def sample(self, n_samples: int = 1, *, steps: int = 1000) -> np.ndarray:
         """Independent draws of the features; another call gives other draws.
@@ -208,9 +226,9 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return len(self.components_)
 
     def _spins(self, X: np.ndarray) -> np.ndarray:
-        if self.threshold is not None:
-            threshold = np.asarray(check.number("threshold", self.threshold))
+        if self.binarize is not None:
+            threshold = np.asarray(check.number("binarize", self.binarize))
             if threshold.ndim:
-                check.shape("threshold", threshold, (X.shape[1],))
+                check.shape("binarize", threshold, (X.shape[1],))
             X = np.where(threshold < X, 1, -1)
         return as_data("X", X)
