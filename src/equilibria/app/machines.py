@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import optax
 
 import equilibria as eq
@@ -9,7 +10,12 @@ from equilibria import check
 from equilibria.app import pictures, tables, watch
 from equilibria.app.options import Deep, Rbm
 from equilibria.app.training import Job, Split, Trained, learn, read
+from equilibria.app.watch import say
 from equilibria.learn.recipes import likelihood_recipe
+from equilibria.measure.partition import Method, summable
+from equilibria.measure.verdict import verdict
+
+_FEW = 2**16  # over up to this many states ln Z is summed exactly
 
 
 def sizes_of(given: str, argument: str) -> list[int]:
@@ -61,6 +67,8 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
     recipe = likelihood_recipe(options.recipe, steps=options.steps, chains=options.chains, l1=options.l1, l2=options.l2)
 
     def finish(network: eq.Network, history: pictures.xr.Dataset) -> list[str]:
+        if kind == "rbm":
+            _checked(network, rows, options.seed)
         return pictures.write_all(options.out, network, history, split.features, rows, options.seed)
 
     job = Job(
@@ -75,3 +83,11 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
         finish=finish,
     )
     return learn(options, job, split)
+
+
+def _checked(network: eq.Network, rows: np.ndarray, seed: int) -> None:
+    """Say it loudly where a machine is worse than independent neurons, or nobody can tell."""
+    method: Method = "exact" if summable(network, _FEW) else "ais"
+    log_z = eq.log_partition(network, method, data=rows, steps=1000, reverse=False, key=seed)
+    for complaint in verdict(network, rows, log_z).complaints:
+        say(f"WARNING: {complaint}")

@@ -102,7 +102,7 @@ class Rbm(TrainingOptions):
         recipe: how the free phase is reached.
         steps: sweeps (or rounds) of the free phase in each update.
         chains: persistent chains; as many as examples in a batch by default.
-        learning_rate: at the start.
+        learning_rate: at the start; by default what the data's largest variance allows.
         l1: penalty on the size of the couplings.
         l2: penalty on their squares.
         visible_units: kind of the features; auto is binary for values in [0, 1], spin for -1 and +1, and gaussian, brought to
@@ -114,7 +114,7 @@ class Rbm(TrainingOptions):
     recipe: LikelihoodRecipe = "pcd"
     steps: int = 1
     chains: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
-    learning_rate: float = 0.05
+    learning_rate: Annotated[float | None, tyro.conf.arg(help_behavior_hint="")] = None
     l1: float = 0.0
     l2: float = 0.0
     visible_units: Literal["auto", "binary", "spin", "gaussian"] = "auto"

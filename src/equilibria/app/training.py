@@ -119,13 +119,16 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
     """Run the loop in the folder `options.out`, and finish what it leaves.
 
     Args:
-        options: those of the kind; they have a `learning_rate`.
+        options: those of the kind; where their `learning_rate` is None it follows from the data.
         job: what the kind brings.
         split: the table.
 
     Returns:
         The machine, its history and the exit code.
     """
+    if options.learning_rate is None:
+        found = job.rule.rate(job.network, job.rule.prepared(job.network, job.data, probabilities=True))
+        options = dataclasses.replace(options, learning_rate=found)
     out, count = options.out, len(split.learned)
     asked = dataclasses.asdict(options) | dict(job.asked)
     began = runs.begin(out, job.kind, asked, split.features.described())
