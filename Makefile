@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS ?= dev
 WORKERS ?= 2
 
-.PHONY: demo test test-slow test-lesser lint bench results clean
+.PHONY: demo test test-slow test-lesser test-wheel lint bench results docs docs-open dist clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -31,6 +31,29 @@ lint: .venv/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, into docs/_build/html. Executed pages are kept, so that a second build only runs what has changed.
+docs: .venv/.installed
+	$(BIN)/pip install --quiet --editable ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -j 2 -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html, or run make docs-open"
+
+docs-open:
+	@echo "http://127.0.0.1:8000"
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
+
+# The source archive and the wheel, into dist/; test-wheel installs the wheel where nothing else of the project is.
+dist: .venv/.installed
+	$(BIN)/pip install --quiet build
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
+test-wheel:
+	rm -rf .venv-wheel
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/pip install --quiet --upgrade pip
+	.venv-wheel/bin/pip install --quiet dist/*.whl pytest
+	.venv-wheel/bin/python tests/wheel.py
+
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks
 
@@ -39,4 +62,4 @@ results: .venv/.installed
 	$(BIN)/python -m equilibria.app.results docs/results
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv .venv-* demo dist docs/_build docs/api docs/gallery

@@ -67,6 +67,7 @@ from .measure.overlaps import replica_overlap as replica_overlap
 from .measure.partition import log_partition as log_partition
 from .measure.retrieval import Retrieval as Retrieval
 from .measure.retrieval import retrieve as retrieve
+from .measure.show import show as show
 from .measure.spectra import alignment as alignment
 from .measure.spectra import log_spaced_steps as log_spaced_steps
 from .measure.spectra import principal_components as principal_components

@@ -13,6 +13,7 @@ from jax import Array
 
 from equilibria import check
 from equilibria.equilibrators.conditioned import Conditioned
+from equilibria.html import table
 from equilibria.model.network import State
 
 Kind = Literal["draws", "averages", "rests"]
@@ -161,6 +162,10 @@ class Equilibrium(eqx.Module):
 
     def __getitem__(self, layer: str) -> Array:
         return self.state[layer]
+
+    def _repr_html_(self) -> str:
+        rows = [(name, " × ".join(map(str, layer.shape))) for name, layer in self.state.items()]
+        return table("Equilibrium", ("layer", "shape"), rows, self.reason)
 
     @property
     def converged(self) -> Array | None:

@@ -19,6 +19,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.html import table
 from equilibria.model.couplings import Coupling
 from equilibria.model.units import Unit
 
@@ -102,6 +103,11 @@ class Network(eqx.Module, metaclass=_Plain):
             sizes = tuple(self.layer(name).size for name in coupling.ends)
             if coupling.shape != sizes:
                 check.refuse("couplings", f"{coupling.shape} between {coupling.ends}", f"{sizes}, the layers' sizes")
+
+    def _repr_html_(self) -> str:
+        rows = [(layer.name, f"{layer.size:,}", type(layer.unit).__name__) for layer in self.layers]
+        pairs = "; ".join(f"{' – '.join(coupling.ends)} ({type(coupling).__name__})" for coupling in self.couplings)
+        return table("Network", ("layer", "neurons", "unit"), rows, f"couplings: {pairs}" if pairs else "no couplings")
 
     @property
     def names(self) -> tuple[str, ...]:

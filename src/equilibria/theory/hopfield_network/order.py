@@ -53,6 +53,7 @@ def hopfield(
     and with it the equations in `replica.py` (Fachechi, Agliari, Barra 2019; E. Agliari, lecture at Frascati 2024).
 
     The branches are
+
     - "retrieval": m > 0; it exists up to the spinodal, `hopfield_capacity`;
     - "spin glass": m = 0 < q; given below the temperature `hopfield_glass`. There q starts from 0, but after long sleep
       at small loads it starts with a jump, and its continuation to higher temperatures is not followed;

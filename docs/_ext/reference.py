@@ -1,0 +1,92 @@
+"""One page for each public name, written from the stub files that the package itself loads its names from."""
+
+import ast
+import re
+from pathlib import Path
+
+import equilibria
+
+SOURCE = Path(equilibria.__file__).parent
+TITLES = {
+    "model": "What a system is", "equilibrators": "Coming to rest", "learn": "Learning", "energies": "A user's own energy",
+    "synapses": "Binary synapses", "measure": "Measurement", "theory": "Theory", "data": "Data", "grids": "Grids",
+    "estimators": "scikit-learn's interface", "random": "Random keys", "citations": "Citations",
+}  # fmt: skip
+
+
+def public() -> dict[str, list[str]]:
+    """Public names by room: those of the package itself, and those of `theory`, `data` and `estimators`."""
+    found: dict[str, list[str]] = {}
+    for node in ast.parse((SOURCE / "__init__.pyi").read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            room = node.module.split(".")[0]
+            found.setdefault(room, []).extend(f"equilibria.{alias.name}" for alias in node.names)
+    for room in ("theory", "data", "estimators"):
+        for node in ast.parse((SOURCE / room / "__init__.pyi").read_text()).body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found.setdefault(room, []).extend(f"equilibria.{room}.{alias.name}" for alias in node.names)
+    return found
+
+
+def write(app) -> None:
+    """The pages of the reference, anew at each build; files that would not change keep their time."""
+    folder = Path(app.srcdir) / "api"
+    folder.mkdir(exist_ok=True)
+    index = ["# Reference", "", "One page for each public name; `import equilibria as eq` is assumed throughout.", ""]
+    pages, kept = [], {"index.md"}
+    for room, names in sorted(
+        public().items(), key=lambda item: list(TITLES).index(item[0]) if item[0] in TITLES else 99
+    ):
+        index += [f"## {TITLES.get(room, room)}", ""]
+        for name in sorted(set(names)):
+            thing = _found(name)
+            if not callable(thing):
+                continue
+            first = (thing.__doc__ or "").strip().split("\n")[0].strip()
+            first = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"`\1`", first)
+            short = name.replace("equilibria.", "eq.")
+            index.append(f"- [`{short}`]({name}.md): {first}")
+            kind = "autoclass" if isinstance(thing, type) else "autofunction"
+            more = "\n   :members:" if kind == "autoclass" else ""
+            _write(folder / f"{name}.md", f"# {short}\n\n```{{eval-rst}}\n.. {kind}:: {name}{more}\n```\n")
+            pages.append(name)
+            kept.add(f"{name}.md")
+        index.append("")
+    index += ["```{toctree}", ":hidden:", *pages, "```", ""]
+    _write(folder / "index.md", "\n".join(index))
+    for stale in folder.glob("*.md"):
+        if stale.name not in kept:
+            stale.unlink()
+
+
+def _found(name: str):
+    thing = equilibria
+    for part in name.split(".")[1:]:
+        thing = getattr(thing, part)
+    return thing
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def mathematics(app, what, name, thing, options, lines) -> None:
+    """`$$ ... $$` and `$ ... $` of docstrings, as reStructuredText has them."""
+    text = re.sub(r"\$\$(.+?)\$\$", _displayed, "\n".join(lines), flags=re.DOTALL)
+    text = re.sub(
+        r"(?<![\\$`])\$([^$\n]+(?:\n[^$\n]+)?)\$", lambda found: f":math:`{' '.join(found[1].split())}`", text
+    )
+    text = re.sub(r"(?<![\\|])\|(?!\|)", r"\\|", text)  # a bar is a size here, not a substitution
+    lines[:] = text.split("\n")
+
+
+def _displayed(found: re.Match) -> str:
+    return "\n\n.. math:: " + " ".join(found[1].split()) + "\n\n"
+
+
+def setup(app):
+    """The reference is written before Sphinx looks for pages."""
+    app.connect("builder-inited", write)
+    app.connect("autodoc-process-docstring", mathematics, priority=400)
+    return {"parallel_read_safe": True}

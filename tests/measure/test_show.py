@@ -1,0 +1,34 @@
+"""What a person sees of a network: the picture and the tables of notebooks."""
+
+import numpy as np
+
+import equilibria as eq
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_every_layer_and_every_coupling_is_drawn():
+    network = eq.layered((7, 5, 4, 3), skips=[(0, 3)], key=0)
+    found = texts(eq.show(network))
+    assert [text.split("\n")[0] for text in found[:4]] == list(network.names)
+    assert sorted(found[4:]) == sorted(f"{a} × {b}" for a, b in (coupling.shape for coupling in network.couplings))
+
+
+def test_a_layer_coupled_to_itself_is_drawn_once():
+    assert texts(eq.show(eq.hopfield(np.ones((1, 6))))) == ["neurons\n6 Spin", "6 × 6"]
+
+
+def test_notebooks_show_tables_with_text_escaped():
+    network = eq.Network([eq.Layer("<script>", eq.Spin(), np.zeros(2))])
+    assert "&lt;script&gt;" in network._repr_html_()
+    assert "<script>" not in network._repr_html_()
+    rest = eq.equilibrate(eq.hopfield(np.ones((1, 6))), eq.Sweeps(1), temperature=1.0, chains=3, key=0)
+    assert "3 × 6" in rest._repr_html_()
+
+
+def test_a_run_shows_its_last_row():
+    run = eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), steps=2, key=1)
+    assert f"{float(run.history['contrast'][-1]):.4g}" in run._repr_html_()
+    assert "2 steps, to its end" in run._repr_html_()
