@@ -30,6 +30,7 @@ INDEX: dict[str, str] = {
     "decelle2017/fig2": "Singular values of a machine that learns MNIST, against the law of noise",
     "decelle2017/fig3": "First modes learnt against the principal components of the data",
     "decelle2017/fig4": "Modes amplified and damped while a machine learns MNIST",
+    "decelle2017/settings": "Which statements about MNIST hold in each setting that the paper leaves open",
     "decelle2017/likelihood": "Log-likelihood of MNIST while a machine of 784 x 500 learns",
     "agliari2024/curie_weiss": "The Curie-Weiss model: law of the magnetisation, and its mean against temperature",
     "agliari2024/minima": "How many local minima the energy has, against the number of neurons",
