@@ -40,7 +40,7 @@ def test_sample_leaves_a_picture_that_is_not_its_own(tmp_path, capsys):
     picture.write_bytes(b"mine")
     command = ["sample", str(tmp_path / "run"), "--count", "3", "--sweeps", "1", "--out", str(draws)]
     assert main(command) == 2
-    assert "the picture would be replaced" in capsys.readouterr().err
+    assert "beside whose place is mine.png; allowed: another name: that would be replaced" in capsys.readouterr().err
     assert picture.read_bytes() == b"mine"
     picture.unlink()
     assert main(command) == main(command) == 0  # its own, with the draws beside it, it may replace

@@ -164,6 +164,18 @@ def test_patience_keeps_the_best_machine(tmp_path, capsys):
     assert found == pytest.approx(eq.log_likelihood(eq.load_network("run/machine"), bits(300)).value, abs=1e-5)
 
 
+def test_the_best_machine_is_that_of_all_parts_of_a_run(tmp_path, capsys):
+    write("t.csv", bits(300))
+    options = ["--hidden", "12", "--batch-size", "20", "--learning-rate", "1.0", "--patience", "50", "--quiet"]
+    for epochs in ("4", "8", "8"):  # the third time there is nothing left to do
+        train = ["train", "rbm", "--data", "t.csv", "--out", "run", *options, "--epochs", epochs, "--resume"]
+        assert cli.main(train) == 0
+    history = files.load_dataset(tmp_path / "run/history.nc")
+    held = bits(300)[tables.held_out(300, 0.1, 0)[1]]
+    best = eq.log_likelihood(eq.load_network("run/machine"), held).value
+    assert best == pytest.approx(float(history["validation"].max()), abs=1e-4)
+
+
 def test_export(tmp_path, capsys):
     write("t.csv", bits())
     assert cli.main(["train", "rbm", "--data", "t.csv", "--out", "run", *SMALL, "--quiet"]) == 0

@@ -90,7 +90,7 @@ IDS = {
 }
 
 
-@pytest.mark.parametrize("name", ["id", "sample_id", "Patient", "", "Unnamed: 0", "barcode"])
+@pytest.mark.parametrize("name", ["id", "sample_id", "Patient", "", "Unnamed: 0", "barcode", "cellID"])
 @pytest.mark.parametrize("kind", IDS)
 def test_an_id_is_found_and_left_out_with_a_note(name, kind):
     frame = pd.DataFrame({name: IDS[kind], **{title: BITS[:, place] for place, title in enumerate(NAMES)}})
@@ -114,6 +114,7 @@ def test_a_feature_is_not_taken_for_an_id():
     table = text(frame.to_csv(index=False))
     assert table.names == ("dose", "x")
     assert "if it is an ID, say id_column=dose" in table.notes[0]  # said, not decided
+    assert text(frame.rename(columns={"dose": "lipid"}).to_csv(index=False)).names == ("lipid", "x")
     assert text("id,a\n0,1\n1,1\n").names == ("id", "a")  # bits, whatever they are called
     assert text("\n".join(str(row) for row in range(20))).values.shape == (20, 1)  # never the only column
 

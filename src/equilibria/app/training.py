@@ -184,14 +184,24 @@ def _finished(out: Path, run: eq.Run, job: Job, patience: list[eq.Patience]) -> 
     """Keep the history, and the best machine; draw, unless the run is to go on."""
     history, network = run.history.assign_attrs(measure=job.measure), run.parameters
     files.save_dataset(out / "history.nc", history)
+    network = best_of(out, patience, history, network)
     waited = bool(patience) and run.stopped is not None and run.stopped.startswith("validation")
     if run.stopped is not None and not waited:
         say(f"{out}: stopped, {run.stopped}; checkpoint and history.nc are there, --resume goes on")
         return Trained(network, history, REQUEUE)
-    if patience and patience[0].best is not None:
-        network = patience[0].best
-        eq.save_network(out / "machine", network)
-        say(f"the best machine, of step {patience[0].best_step}, is kept in {out / 'machine'}")
     made = job.finish(network, history)
     say(f"{out}: {int(history.step[-1])} steps; checkpoint, {', '.join(['history.nc', *made])}")
     return Trained(network, history, 0)
+
+
+def best_of(out: Path, patience: list[eq.Patience], history: xr.Dataset, last: Any) -> Any:
+    """The machine to go by: the last one or, with patience, the best of the run, also of its parts before it was resumed."""
+    if not patience:
+        return last
+    folder, found = out / "machine", patience[0]
+    before = files.latest(folder) is not None
+    if found.best is not None and (not before or found.best_value >= float(history["validation"].max())):
+        eq.save_network(folder, found.best)
+        say(f"the best machine, of step {found.best_step}, is kept in {folder}")
+        return found.best
+    return eq.load_network(folder) if before else last

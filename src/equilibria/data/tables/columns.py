@@ -14,11 +14,12 @@ from equilibria.data.tables.raw import Raw
 
 # What people call a column that tells one row from another.
 _ID = re.compile(
-    r"|.*[\s_.\-]?(id|ids|uuid|guid)|(id|uuid)[\s_.\-].*|idx|index|row([\s_.\-]?(names?|numbers?|id))?|nr|no\.?|#|unnamed: 0"
+    r"|(.*[\s_.\-])?(id|ids|uuid|guid)|(id|uuid)[\s_.\-].*|idx|index|row([\s_.\-]?(names?|numbers?|id))?|nr|no\.?|#|unnamed: 0"
     r"|(sample|cell|patient|subject|participant|specimen|record|case)([\s_.\-]?(id|name|number|no))?"
     r"|names?|label|barcodes?|accession",
     re.IGNORECASE,
 )
+_CAMEL = re.compile(r".*[a-z](ID|Id)")  # PatientID, and not lipid
 _FEW = 10  # with fewer rows, whole numbers that differ from row to row say little
 
 
@@ -144,7 +145,8 @@ def _ids(raw: Raw, names: list[str], places: list[int]) -> list[int]:
 
 
 def _named_id(raw: Raw, names: list[str], place: int) -> bool:
-    return raw.names is not None and _ID.fullmatch(names[place].strip()) is not None
+    name = names[place].strip()
+    return raw.names is not None and bool(_ID.fullmatch(name) or _CAMEL.fullmatch(name))
 
 
 def _doubtful(raw: Raw, names: list[str], places: list[int]) -> list[str]:
