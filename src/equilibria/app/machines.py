@@ -89,5 +89,10 @@ def _checked(network: eq.Network, rows: np.ndarray, seed: int) -> None:
     """Say it loudly where a machine is worse than independent neurons, or nobody can tell."""
     method: Method = "exact" if summable(network, _FEW) else "ais"
     log_z = eq.log_partition(network, method, data=rows, steps=1000, reverse=False, key=seed)
-    for complaint in verdict(network, rows, log_z).complaints:
+    found = verdict(network, rows, log_z)
+    error = f" ± {found.machine.error:.2g}" if found.machine.error else ""
+    say(
+        f"log-likelihood {found.machine.value:.4g}{error} nats per example; independent features {found.independent:.4g}"
+    )
+    for complaint in found.complaints:
         say(f"WARNING: {complaint}")

@@ -19,7 +19,13 @@ _MADE_LATER = ("evaluation.json", "samples.npy", "samples.csv", "samples.json")
 _FREE = {"data", "out", "epochs", "time_limit", "resume", "quiet", "patience", "allow_large", "array"}
 
 
-def begin(out: Path, kind: str, asked: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+def begin(
+    out: Path,
+    kind: str,
+    asked: Mapping[str, Any],
+    table: Mapping[str, Any],
+    found: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Keep what was asked in run.json; a run that goes on must be the one that began.
 
     Args:
@@ -27,9 +33,10 @@ def begin(out: Path, kind: str, asked: Mapping[str, Any], table: Mapping[str, An
         kind: of the machine.
         asked: the options.
         table: what is to be known of the features later.
+        found: what was found out from the data, and is kept as the run began.
 
     Returns:
-        What was asked when the run began.
+        What is kept.
 
     Raises:
         ValueError: if the folder holds a run and `resume` is not set, or another run, or files that are not of a run.
@@ -47,6 +54,7 @@ def begin(out: Path, kind: str, asked: Mapping[str, Any], table: Mapping[str, An
                 check.refuse("--out", f"{out}, which holds a network and no run", "a folder that `train` has written")
     elif theirs := [name for name in RESULTS if os.path.lexists(out / name) and not _is_ours(out / name)]:
         check.refuse("--out", f"{out}, with {', '.join(theirs)} and no run", "another folder: they would be replaced")
+    now |= {name: began.get(name, value) for name, value in (found or {}).items()}
     now["rate_epochs"] = began.get("rate_epochs", began.get("epochs"))
     files.write_atomic(out / "run.json", json.dumps(now).encode())
     return now

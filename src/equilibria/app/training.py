@@ -90,7 +90,8 @@ def checked(options: Any) -> None:
     for name in ("steps", "epochs", "batch_size", "chains", "patience", "sweeps", "nudged_sweeps"):
         if getattr(options, name, None) is not None:
             check.count(name, getattr(options, name))
-    check.number("learning_rate", options.learning_rate, above=0.0)
+    if options.learning_rate is not None:
+        check.number("learning_rate", options.learning_rate, above=0.0)
     check.number("final_rate", options.final_rate, least=0.0, most=1.0)
     for name in ("l1", "l2"):
         check.number(name, getattr(options, name, 0.0), least=0.0)
@@ -126,17 +127,18 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
     Returns:
         The machine, its history and the exit code.
     """
-    if options.learning_rate is None:
-        found = job.rule.rate(job.network, job.rule.prepared(job.network, job.data, probabilities=True))
-        options = dataclasses.replace(options, learning_rate=found)
     out, count = options.out, len(split.learned)
     asked = dataclasses.asdict(options) | dict(job.asked)
-    began = runs.begin(out, job.kind, asked, split.features.described())
+    rate = options.learning_rate
+    if rate is None:  # a run that goes on keeps what it began with: another machine may find another last digit
+        shown = job.rule.prepared(job.network, job.data, probabilities=True)
+        rate = runs.described(out).get("rate") or job.rule.rate(job.network, shown)
+    began = runs.begin(out, job.kind, asked, split.features.described(), {"rate": rate})
     per_epoch = count // min(check.count("batch_size", options.batch_size), count)
-    rate = falling(options, began["rate_epochs"] * per_epoch)
     if not options.quiet:
-        falls = "" if options.final_rate == 1 else f", falling to {options.final_rate * options.learning_rate:g}"
-        say(f"{job.kind}, {per_epoch:,} updates an epoch, rate {options.learning_rate:g}{falls}")
+        falls = "" if options.final_rate == 1 else f", falling to {options.final_rate * rate:.3g}"
+        told = " (from the data)" if options.learning_rate is None else ""
+        say(f"{job.kind}, {per_epoch:,} updates an epoch, rate {rate:.3g}{told}{falls}")
     patience = [] if options.patience is None else [eq.Patience("validation", options.patience)]
     limit = [] if options.time_limit is None else [eq.TimeLimit(options.time_limit)]
     console = watch.Console(job.measure, options.epochs, per_epoch, quiet=options.quiet)
@@ -150,7 +152,7 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
             job.rule,
             epochs=options.epochs,
             batch_size=options.batch_size,
-            optimiser=job.optimiser(rate),
+            optimiser=job.optimiser(falling(rate, options.final_rate, began["rate_epochs"] * per_epoch)),
             metrics=job.metrics,
             callbacks=[console, *patience, eq.OnSignal(), *limit],
             probabilities=True,
@@ -173,11 +175,9 @@ def going_on(out: Path) -> Iterator[None]:
         raise ValueError(str(error)) from error
 
 
-def falling(options: Any, updates: int) -> optax.ScalarOrSchedule:
-    """The learning rate: a number, or a line down to the final rate, where it then stays."""
-    if options.final_rate == 1:
-        return options.learning_rate
-    return optax.linear_schedule(options.learning_rate, options.learning_rate * options.final_rate, updates)
+def falling(rate: float, fraction: float, updates: int) -> optax.ScalarOrSchedule:
+    """The learning rate: a number, or a line down to a fraction of it, where it then stays."""
+    return rate if fraction == 1 else optax.linear_schedule(rate, rate * fraction, updates)
 
 
 def _finished(out: Path, run: eq.Run, job: Job, patience: list[eq.Patience]) -> Trained:

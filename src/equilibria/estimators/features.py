@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from equilibria import check
+from equilibria.data.tables.kinds import kind_of
 from equilibria.model.units import Binary, Gaussian, Spin, Unit
 
 UNITS: dict[str, type[Unit]] = {"binary": Binary, "spin": Spin, "gaussian": Gaussian}
@@ -27,8 +30,13 @@ def unit_of(values: np.ndarray, kind: str) -> Unit:
     'Binary'
     """
     if check.choice("visible", kind, ("auto", *UNITS)) == "auto":
-        spins = np.isin(values, (-1.0, 1.0)).all() and (values < 0).any()
-        kind = "spin" if spins else "binary" if values.min() >= 0 and values.max() <= 1 else "gaussian"
+        found = kind_of(values)
+        kind = {"bits": "binary", "grey": "binary", "spins": "spin"}.get(found, "gaussian")
+        if found == "counts":
+            told = f"X: whole numbers from {values.min():g} to {values.max():g}: taken as Gaussian features"
+            warnings.warn(
+                f"{told}; visible='gaussian' says that this is meant; counts, classes and IDs are not", stacklevel=5
+            )
     unit = UNITS[kind]()
     unit.check("X", values, probabilities=True)
     return unit
