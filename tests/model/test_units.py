@@ -14,6 +14,7 @@ from equilibria.model.units import Graded, GradedSpin
 
 UNITS = [eq.Spin(), eq.Binary(), eq.Gaussian(), eq.Gaussian(0.3), eq.Clipped(), eq.Clipped(4.0)]
 UNITS += [Graded(), Graded(0.4, 0.8), GradedSpin(2.0, -1.0)]
+UNITS += [eq.ReLU(), eq.ReLU(3.0), eq.DoubleReLU(), eq.DoubleReLU(2.0, 0.5, 0.7), eq.DoubleReLU(1.0, 4.0, -1.5)]
 FIELDS = np.array([-30.0, -3.0, -0.7, 0.0, 0.4, 1.3, 2.6, 30.0], np.float32)
 names = ["-".join([type(unit).__name__, *map(str, jax.tree.leaves(unit))]) for unit in UNITS]
 every_unit = pytest.mark.parametrize("unit", UNITS, ids=names)
@@ -26,6 +27,15 @@ def graded_energy(unit, s):
     return float(unit.stiffness) * (xlogy(p, p) + xlogy(1 - p, 1 - p)) + float(unit.curvature or 0.0) * s**2 / 2
 
 
+def own_energy(unit, s):
+    """The self-energy by the formula of each kind."""
+    if isinstance(unit, Graded):
+        return graded_energy(unit, s)
+    if isinstance(unit, eq.DoubleReLU):
+        return float(unit.stiffness if s >= 0 else unit.below) * s**2 / 2 + float(unit.threshold) * abs(s)
+    return float(unit.stiffness) * s**2 / 2
+
+
 def moments_by_integration(unit, field):
     """ln of the integral of e^{x s - u(s)}, and the mean and variance, without the unit's own formulas."""
     # The exponent is measured from its largest value so that nothing overflows.
@@ -34,17 +44,24 @@ def moments_by_integration(unit, field):
         weights = np.exp(field * values - abs(field))
         mean = (weights * values).sum() / weights.sum()
         return np.log(weights.sum()) + abs(field), mean, (weights * values**2).sum() / weights.sum() - mean**2
-    own = graded_energy if isinstance(unit, Graded) else lambda unit, s: float(unit.stiffness) * s**2 / 2
     low, high = np.clip([-100, 100], *unit.bounds)
-    found = minimize_scalar(
-        lambda s: own(unit, s) - field * s, bounds=(low, high), method="bounded", options={"xatol": 1e-9}
+    sides = [(low, 0.0), (0.0, high)] if low < 0 < high else [(low, high)]  # a peak on each side of zero is possible
+    found = min(
+        (
+            minimize_scalar(
+                lambda s: own_energy(unit, s) - field * s, bounds=side, method="bounded", options={"xatol": 1e-9}
+            )
+            for side in sides
+        ),
+        key=lambda found: found.fun,
     )
     peak, top = found.x, -found.fun
-    low, high = np.clip(np.array([-12, 12]) / np.sqrt(float(unit.stiffness)) + peak, *unit.bounds)
+    softest = float(np.min(unit.least_curvature)) if isinstance(unit, eq.DoubleReLU) else float(unit.stiffness)
+    low, high = np.clip(np.array([-14, 14]) / np.sqrt(softest) + peak, *unit.bounds)
 
     def integral(power, centre):
-        near = [point for point in (peak - 0.03, peak + 0.03) if low < point < high]
-        law = lambda s: (s - centre) ** power * np.exp(field * s - own(unit, s) - top)  # noqa: E731
+        near = [point for point in (peak - 0.03, peak + 0.03, 0.0) if low < point < high]
+        law = lambda s: (s - centre) ** power * np.exp(field * s - own_energy(unit, s) - top)  # noqa: E731
         return quad(law, low, high, points=near or None, epsabs=1e-14, epsrel=1e-10, limit=200)[0]
 
     total = integral(0, 0.0)

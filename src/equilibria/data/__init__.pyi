@@ -14,3 +14,11 @@ from .planted import planted_receptive_fields as planted_receptive_fields
 from .tables.kinds import kind_of as kind_of
 from .tables.reading import Table as Table
 from .tables.reading import read_table as read_table
+from .sequences import Sequences as Sequences
+from .sequences import as_states as as_states
+from .sequences import one_hot as one_hot
+from .sequences import parse_fasta as parse_fasta
+from .sequences import read_fasta as read_fasta
+from .sequences import sequence_weights as sequence_weights
+from .sequences import states_of as states_of
+from .sequences import write_fasta as write_fasta

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -52,13 +53,9 @@ class OneHot(Unit):
         """The field ln m in which the means are m."""
         return jnp.log(mean)
 
-    def count(self, size: int) -> int:
-        """As many configurations as neurons."""
-        return size
-
-    def configuration(self, index: Array, size: int) -> Array:
-        """The configuration in which neuron `index` is on."""
-        return jax.nn.one_hot(index % size, size)
+    def choices(self, size: int) -> np.ndarray:
+        """The layer is one site: each neuron on in turn."""
+        return np.eye(size, dtype=np.float32)
 
     def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
         """The unit itself in a shifted field: s^2 = s, so that the square is a field as well."""

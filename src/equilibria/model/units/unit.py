@@ -106,6 +106,11 @@ class Unit(eqx.Module):
         return None
 
     @property
+    def tail_stiffness(self) -> Array | None:
+        """The stiffness with which the self-energy of an unbounded unit grows far out, None for a bounded one."""
+        return self.normal_stiffness
+
+    @property
     def least_curvature(self) -> ArrayLike:
         """The least second derivative of the self-energy, infinite for a discrete unit.
 
@@ -134,22 +139,33 @@ class Unit(eqx.Module):
         low, high = jax.lax.fori_loop(0, 50, halved, ends)
         return (low + high) / 2
 
+    def choices(self, size: int) -> np.ndarray | None:
+        """The values that one site of a layer of `size` neurons can take, (choices, neurons of a site); None without end.
+
+        A site is a neuron by itself, unless the neurons of a layer answer together.
+        """
+        return None if self.levels is None else np.asarray(self.levels, np.float32)[:, None]
+
     def count(self, size: int) -> int | None:
         """How many configurations a layer of `size` such neurons has; None if there is no end of them."""
-        return None if self.levels is None else len(self.levels) ** size
+        choices = self.choices(size)
+        return None if choices is None else len(choices) ** (size // choices.shape[1])
 
     def configuration(self, index: Array, size: int) -> Array:
-        """The configurations of a layer with these numbers, from 0 to `count` - 1: (..., size)."""
-        levels = jnp.asarray(self.levels)
-        digits = []
-        for _ in range(size):
-            digits.append(levels[index % len(levels)])
-            index = index // len(levels)
-        return jnp.stack(digits, axis=-1)
+        """The configurations of a discrete layer with these numbers, from 0 to `count` - 1: (..., size)."""
+        choices = jnp.asarray(self.choices(size))
+        sites = []
+        for _ in range(size // choices.shape[1]):
+            sites.append(choices[index % len(choices)])
+            index = index // len(choices)
+        return jnp.concatenate(sites, axis=-1)
 
     def nudged(self, field: Array, strength: ArrayLike, target: ArrayLike) -> tuple[Unit, Array]:
         """The unit and field that are equivalent to an extra energy `strength` (s - `target`)^2 / 2."""
         return self, field + strength * target
+
+    def check_size(self, argument: str, size: int) -> None:
+        """Refuse a number of neurons that a layer of this unit cannot have; none, unless a unit says so."""
 
     def check(self, argument: str, values: ArrayLike, *, probabilities: bool = False) -> None:
         """Refuse values that this unit cannot take, or with `probabilities` only those outside its lowest and highest."""
