@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 def plan(system: Conditioned, most: int = MOST_STATES) -> Plan:
     """The cheapest way to enumerate the free layers; refused where there is none within `most` states."""
     network, free = system.inner, system.free
-    busy = {*network.lateral, *system.nudges, *system.clamps}  # no closed form for these
+    busy = {*network.lateral, *system.nudges}  # no closed form for these
     plans = []
     for colour in ((), *system.network.colours):
         integrated = tuple(name for name in free if name in colour and name not in busy)
@@ -85,10 +85,10 @@ def _energies(system: Conditioned, chosen: Plan) -> tuple[Callable[[Array], Arra
     @jax.checkpoint
     def chunk(indices: Array) -> Array:
         state = {**held, **_configurations(system, chosen, indices, len(batch))}
-        energy = system.network.free_energy(state, chosen.integrated, system.temperature)
+        energy = system.free_energy(state, chosen.integrated)
         energy += sum(nudge.energy(state[name]) for name, nudge in system.nudges.items())
         for name, clamp in system.clamps.items():
-            if clamp.mask is not None:
+            if clamp.mask is not None and name not in chosen.integrated:
                 violated = jnp.any(clamp.mask & (state[name] != clamp.values), axis=-1)
                 energy = jnp.where(violated, jnp.inf, energy)
         return jnp.broadcast_to(-energy / system.temperature, (len(indices), *batch))

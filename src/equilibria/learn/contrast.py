@@ -29,6 +29,7 @@ from equilibria.learn.opening import chains_at, natural_rate, with_fields
 from equilibria.learn.phase import NetworkRule, Phase, at_rest, drawn, errors, target_layer
 from equilibria.learn.rates import relative_changes
 from equilibria.learn.rule import PyTree, Step
+from equilibria.model.missing import Partial, completed
 from equilibria.model.network import Network, State
 
 Opening: TypeAlias = Literal["data", "network"]
@@ -134,6 +135,10 @@ class Recipe(NetworkRule):
     def begin(self, parameters: Network, data: State, batch_size: int, key: Array) -> dict[str, Any]:
         """Persistent chains and what carries them, or a particle for every example."""
         network, target = parameters, target_layer(parameters, data)
+        if isinstance(data[target], Partial) and any(phase.hold != "all" for phase in (self.plus, self.base) if phase):
+            check.refuse(
+                "data", f"missing entries in {target!r}", "none in what the network is nudged or shown to predict"
+            )
         feasible.check_nudges(network, self.phases, target, both=self.random_sign)
         starts: set[str] = {phase.start for phase in self.phases}
         carry: dict[str, Any] = {}
@@ -151,6 +156,15 @@ class Recipe(NetworkRule):
                 name: layer.astype(self.precision) for name, layer in at_rest(network, (examples,), moving).items()
             }
         return carry
+
+    def draws(self, carry: dict[str, Any]) -> State | None:
+        """The persistent chains, where there are any."""
+        return carry.get("chains")
+
+    @property
+    def law_temperature(self) -> Array:
+        """That of the phase which has the chains."""
+        return next((phase.temperature for phase in self.phases if phase.start == "chains"), jnp.ones(()))
 
     def shared(self, carry: dict[str, Any]) -> dict[str, Any]:
         """Persistent chains, and no more."""
@@ -247,6 +261,7 @@ class _Shown:
         self.network, self.data, self.carry, self.index = network, data, carry, index
         self.batch, self.target = (len(next(iter(data.values()))),), target_layer(network, data)
         self.keys: Iterator[Array] = iter(jax.random.split(key, 8))
+        self.filled: State = {}
 
     def beginning(self, phase: Phase, base: State) -> State:
         random = drawn(self.network, self.batch, next(self.keys)) if phase.start in ("random", "data") else {}
@@ -260,7 +275,8 @@ class _Shown:
             "particles": {name: jnp.asarray(layer[self.index], float) for name, layer in stored.items()},
             "base": base,
         }
-        return {**rest, **random, **sources[phase.start]}
+        begun = {**rest, **random, **sources[phase.start]}
+        return {name: completed(layer, {**random, **self.filled}.get(name)) for name, layer in begun.items()}
 
     def reached(self, phase: Phase, sign: Array, base: State) -> _Reached:
         """A phase come to rest; the conditioned network is made once, for the relaxation and for the gradient."""
@@ -276,6 +292,8 @@ class _Shown:
             return _Reached(phase, None, start, system, pull_back)
         carried = self.carry.get("carried") if phase.start == "chains" else None
         end = relax(phase.how, system, start, next(self.keys), carried)
+        if phase.hold == "all":  # what is missing in the data has now been drawn given the rest of them
+            self.filled = end.state
         return _Reached(phase, end, end.state, system, pull_back)
 
     def carried(self, ends: Mapping[str, _Reached]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.learn.rule import Rule
+from equilibria.model.missing import check_columns, held, parted
 from equilibria.model.network import Network, State, by_layer
 from equilibria.model.normalisable import unbounded
 from equilibria.model.world import Clamp, Cost, Nudge, squared_error
@@ -60,7 +61,7 @@ class Phase(eqx.Module):
     def world(self, data: Mapping[str, Array], target: str) -> list[Clamp | Nudge]:
         """What is imposed on the network when these data are shown."""
         shown = {"none": [], "inputs": [name for name in data if name != target], "all": list(data)}[self.hold]
-        clamps: list[Clamp | Nudge] = [Clamp(name, data[name]) for name in shown]
+        clamps: list[Clamp | Nudge] = [held(name, data[name]) for name in shown]
         return clamps if self.nudge is None else [*clamps, Nudge(target, data[target], self.nudge, self.cost)]
 
 
@@ -80,10 +81,12 @@ def trainable(network: Network) -> Network:
 class NetworkRule(Rule):
     """A rule whose parameters are a network: its data are by layer, and its units' own parameters are not learned."""
 
-    def prepared(self, parameters: Network, data: Any, probabilities: bool = False) -> State:
-        """Checked data by layer, as arrays."""
-        given = by_layer(parameters, data, probabilities=probabilities)
-        return {name: jnp.asarray(values) for name, values in given.items()}
+    def prepared(self, parameters: Network, data: Any, probabilities: bool = False) -> dict[str, Any]:
+        """Checked data by layer, as arrays; those with missing entries as `Partial`."""
+        given = by_layer(parameters, data, probabilities=probabilities, missing=True)
+        for name, values in given.items():
+            check_columns(f"data[{name!r}]", values)
+        return {name: parted(values) for name, values in given.items()}
 
     def learned(self, parameters: Network) -> Network:
         """Biases and couplings."""

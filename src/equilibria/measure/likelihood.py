@@ -20,6 +20,7 @@ from equilibria import check
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.conditioned import conditioned
 from equilibria.measure.estimate import Estimate
+from equilibria.measure.missing import completions
 from equilibria.measure.partition import Method, log_partition, summable
 from equilibria.model.network import Network, State, by_layer, without
 from equilibria.model.world import Clamp
@@ -43,7 +44,7 @@ def log_likelihood(
 
     Args:
         network: any network.
-        data: (examples, size) for the first layer, or by layer.
+        data: (examples, size) for the first layer, or by layer. Entries that are NaN are missing: they are summed out.
         method: how ln Z is found: "exact", "ais" or "bethe"; "auto" is exact over up to 2^20 states, else annealing.
         temperature: T.
         probabilities: data may lie between a unit's values and are taken as its means (grey pixels), as in `train`.
@@ -60,7 +61,7 @@ def log_likelihood(
     >>> round(float(log_likelihood(machine, np.ones((3, 4))).value / np.log(2)), 4)
     -4.0
     """
-    given = by_layer(network, data, probabilities=probabilities)
+    given = by_layer(network, data, probabilities=probabilities, missing=True)
     if method == "auto":
         method = "exact" if summable(network, _FEW) else "ais"
     log_z = log_partition(network, method, temperature=temperature, **{"data": given, **options})
@@ -82,10 +83,11 @@ def pseudo_likelihood(
     r"""The mean over examples of $\sum_i \ln p(v_i \mid v_{j \ne i})$, in nats per example; no partition function needed.
 
     Every conditional probability is exact: the hidden layers are summed out, and the sum is over all neurons of the
-    first layer (not, as elsewhere, one drawn at random and multiplied by their number).
+    first layer (not, as elsewhere, one drawn at random and multiplied by their number), or over its sites where neurons
+    answer together (`Potts`).
 
     Args:
-        network: with two-valued neurons in its first layer, and hidden layers that are not coupled to one another.
+        network: with discrete units in its first layer, and hidden layers that are not coupled to one another.
         data: (examples, size) for the first layer.
         temperature: T.
         probabilities: data may lie between a unit's values (grey pixels): each neuron's two values then count with the
@@ -105,26 +107,29 @@ def pseudo_likelihood(
     if list(given) != [network.names[0]]:
         check.refuse("data", f"data for {list(given)}", f"data for {network.names[0]!r} alone")
     unit = network.layers[0].unit
-    if not unit.two_valued:
-        check.refuse("network", f"{type(unit).__name__} units in {network.names[0]!r}", "Spin or Binary units there")
+    choices = unit.choices(network.layers[0].size)
+    if choices is None:
+        check.refuse(
+            "network", f"{type(unit).__name__} units in {network.names[0]!r}", "Spin, Binary or Potts units there"
+        )
     if not _summable(network, given):
         check.refuse("network", "hidden layers coupled to one another", "hidden layers that can be summed out")
     rows = np.asarray(given[network.names[0]])
     between = probabilities and not bool(np.isin(rows, unit.range).all())
     heat = jnp.asarray(temperature, float)
     total = sum(
-        float(jnp.sum(_conditionals(network, jnp.asarray(part, float), heat, between)))
+        float(jnp.sum(_conditionals(network, jnp.asarray(part, float), jnp.asarray(choices), heat, between)))
         for part in np.array_split(rows, -(-len(rows) // _ROWS))
     )
     return total / len(rows)
 
 
 @eqx.filter_jit
-def _conditionals(network: Network, rows: Array, temperature: Array, between: bool) -> Array:
-    """The sum over neurons of ln p(v_i | all others), for each row."""
+def _conditionals(network: Network, rows: Array, choices: Array, temperature: Array, between: bool) -> Array:
+    """The sum over sites of ln p(v_i | all others), for each row; in between the values of a site their shares count."""
     name = network.names[0]
     hidden = [other for other in network.names if other != name]
-    low, high = network.layers[0].unit.range
+    width, size = choices.shape[1], rows.shape[1]
     rest = without(network, hidden)
     units = {other: network.layer(other).unit.heated(temperature) for other in hidden}
     fields = {other: network.field({name: rows}, other) for other in hidden}
@@ -133,26 +138,27 @@ def _conditionals(network: Network, rows: Array, temperature: Array, between: bo
         cumulants = (jnp.sum(units[other].cumulant(fields[other] / temperature), axis=-1) for other in hidden)
         return rest.energy({name: state}) / temperature - sum(cumulants, start=jnp.zeros(()))
 
-    def moved(neuron: Array, change: Array) -> Array:
-        """The energy with one neuron changed; fields are linear in it: no product with the whole matrix."""
-        alone = {name: jax.nn.one_hot(neuron, rows.shape[1])}
-        there = {
-            other: fields[other] + change[:, None] * (network.field(alone, other) - network.layer(other).bias)
-            for other in hidden
-        }
-        return energy(rows.at[:, neuron].add(change), there)
-
     here = energy(rows, fields)
+    low, high = network.layers[0].unit.range
 
-    def add(neuron: Array, total: Array) -> Array:
-        value = rows[:, neuron]
+    def add(site: Array, total: Array) -> Array:
+        alone = {name: jax.nn.one_hot(site * width + jnp.arange(width), size)}
+        pulls = {other: network.field(alone, other) - network.layer(other).bias for other in hidden}
+        now = jax.lax.dynamic_slice_in_dim(rows, site * width, width, axis=1)
+
+        def instead(choice: Array) -> Array:  # the fields are linear in the site: no product with the whole matrix
+            moved = {other: fields[other] + (choice - now) @ pulls[other] for other in hidden}
+            values = jnp.broadcast_to(choice, now.shape)
+            return -energy(jax.lax.dynamic_update_slice_in_dim(rows, values, site * width, axis=1), moved)
+
+        logs = jax.vmap(instead)(choices)
         if not between:
-            return total - jax.nn.softplus(here - moved(neuron, low + high - 2 * value))
-        share = (value - low) / (high - low)  # of the upper value
-        favour = moved(neuron, low - value) - moved(neuron, high - value)
-        return total - share * jax.nn.softplus(-favour) - (1 - share) * jax.nn.softplus(favour)
+            return total - here - jax.nn.logsumexp(logs, axis=0)
+        upper = (now[:, 0] - low) / (high - low)
+        shares = now.T if network.layers[0].unit.joint else jnp.stack([1 - upper, upper])
+        return total + jnp.sum(shares * jax.nn.log_softmax(logs, axis=0), axis=0)
 
-    return jax.lax.fori_loop(0, rows.shape[1], add, jnp.zeros(len(rows)))
+    return jax.lax.fori_loop(0, size // width, add, jnp.zeros(len(rows)))
 
 
 def unnormalised(network: Network, data: Mapping[str, ArrayLike], temperature: float = 1.0) -> np.ndarray:
@@ -160,22 +166,39 @@ def unnormalised(network: Network, data: Mapping[str, ArrayLike], temperature: f
 
     Args:
         network: any network.
-        data: by layer, (examples, size) each; layers without data are summed out.
+        data: by layer, (examples, size) each; layers without data and entries that are NaN are summed out.
         temperature: T.
 
     Returns:
         (examples,).
 
+    Raises:
+        ValueError: if there are too many states of what is missing, and of the hidden neurons, to sum over.
+
     >>> import equilibria as eq
     >>> unnormalised(eq.rbm(4, 2, scale=0.0, key=0), {"visible": np.ones((1, 4))}).round(4)
     array([1.3863], dtype=float32)
     """
+    if any(np.isnan(np.asarray(values, float)).any() for values in data.values()):
+        return _with_missing(network, data, temperature)
     examples = len(np.asarray(next(iter(data.values()))))
     parts = np.array_split(np.arange(examples), -(-examples // _ROWS))
     measure = _summed_out if _summable(network, data) else _enumerated_out
     heat = jnp.asarray(temperature, float)
     rows = ({name: jnp.asarray(np.asarray(values)[part], float) for name, values in data.items()} for part in parts)
     return np.concatenate([np.asarray(measure(network, part, heat)) for part in rows])
+
+
+def _with_missing(network: Network, data: Mapping[str, ArrayLike], temperature: float) -> np.ndarray:
+    """The same where entries are missing: examples that miss nothing as ever, the others by sums over what they miss."""
+    rows = {name: np.asarray(values, np.float32) for name, values in data.items()}
+    missing = np.stack([np.isnan(values).any(1) for values in rows.values()]).any(0)
+    found = np.empty(len(missing), np.float32)
+    if not missing.all():
+        found[~missing] = unnormalised(network, {name: v[~missing] for name, v in rows.items()}, temperature)
+    gaps = {name: values[missing] for name, values in rows.items()}
+    found[missing] = completions(network, gaps, temperature, summable=_summable(network, data))
+    return found
 
 
 def _summable(network: Network, data: Mapping[str, ArrayLike]) -> bool:

@@ -21,6 +21,7 @@ from jax.typing import ArrayLike
 from equilibria import check
 from equilibria.html import table
 from equilibria.model.couplings import Coupling
+from equilibria.model.missing import check_known
 from equilibria.model.units import Unit
 
 State: TypeAlias = dict[str, Array]
@@ -60,6 +61,7 @@ class Layer(eqx.Module, metaclass=_Plain):
     def __check_init__(self) -> None:
         check.shape("bias", self.bias, (None,))
         check.finite("bias", self.bias)
+        self.unit.check_size(f"layer {self.name!r}", self.size)
 
     @property
     def size(self) -> int:
@@ -204,6 +206,7 @@ def by_layer(
     data: Mapping[str, ArrayLike] | tuple[ArrayLike, ArrayLike] | ArrayLike,
     *,
     probabilities: bool = False,
+    missing: bool = False,
 ) -> dict[str, ArrayLike]:
     """Checked data by layer: an array alone is the first layer's, a pair the first and the last one's.
 
@@ -211,6 +214,7 @@ def by_layer(
         network: what the data are for.
         data: one array, a pair, or a dict by layer; each is (examples, size), as many examples for each layer.
         probabilities: lets values lie between a unit's levels.
+        missing: lets entries be missing, as NaN.
 
     Returns:
         The same arrays by layer.
@@ -228,7 +232,11 @@ def by_layer(
         check.refuse("data", "no arrays", "at least one layer's data")
     for name, values in given.items():
         argument = f"data[{name!r}]"
-        network.check_values(argument, name, values, probabilities=probabilities)
+        if missing:
+            check.shape(argument, values, (network.layer(name).size,))
+            check_known(argument, network.layer(name).unit, values, probabilities=probabilities)
+        else:
+            network.check_values(argument, name, values, probabilities=probabilities)
         if np.ndim(values) != 2 or np.shape(values)[0] == 0:
             allowed = f"shape (examples, {network.layer(name).size}), not empty"
             check.refuse(argument, f"shape {np.shape(values)}", allowed)

@@ -270,7 +270,8 @@ def independent_site_biases(
 
     Args:
         network: the network.
-        data: as in `train`: one array, a pair, or by layer; layers without data keep their biases.
+        data: as in `train`: one array, a pair, or by layer; layers without data keep their biases, and entries that are
+            missing (NaN) count for nothing.
         probabilities: lets data lie between a unit's values.
 
     Returns:
@@ -283,7 +284,7 @@ def independent_site_biases(
     >>> independent_site_biases(eq.rbm(2, 1, key=0), np.array([[1, 0], [1, 1], [1, 0]])).layers[0].bias
     Array([ 1.9459..., -0.5108...], dtype=float32)
     """
-    biases = site_biases(network, by_layer(network, data, probabilities=probabilities))
+    biases = site_biases(network, by_layer(network, data, probabilities=probabilities, missing=True))
     return eqx.tree_at(lambda net: [layer.bias for layer in net.layers], network, [biases[n] for n in network.names])
 
 
@@ -293,7 +294,8 @@ def site_biases(network: Network, data: Mapping[str, ArrayLike]) -> State:
     for name, values in data.items():
         unit, size = network.layer(name).unit, network.layer(name).size
         rest, values = np.asarray(unit.mean(jnp.zeros(size))), np.asarray(values)
-        biases[name] = unit.inverse((values.sum(0, dtype=np.float64) + rest) / (len(values) + 1)).astype(float)
+        known = np.sum(values == values, axis=0)  # what is missing is NaN, and counts for nothing
+        biases[name] = unit.inverse((np.nansum(values, axis=0, dtype=np.float64) + rest) / (known + 1)).astype(float)
     return biases
 
 
