@@ -17,6 +17,9 @@ UNITS = {
     "gaussian": eq.Gaussian(0.8),
     "onehot": eq.OneHot(),
     "clipped": eq.Clipped(2.0),
+    "potts": eq.Potts(2),
+    "relu": eq.ReLU(1.5),
+    "double": eq.DoubleReLU(1.0, 2.0, -0.5),
 }
 PAIRS = [
     ("binary", "binary"),
@@ -27,6 +30,10 @@ PAIRS = [
     ("gaussian", "gaussian"),
     ("onehot", "spin"),
     ("clipped", "binary"),
+    ("binary", "relu"),
+    ("spin", "double"),
+    ("potts", "relu"),
+    ("relu", "binary"),
 ]
 every_pair = pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 
@@ -40,6 +47,9 @@ def states_of(layer):
     """Every configuration of a layer, without the unit's own enumeration."""
     if isinstance(layer.unit, eq.OneHot):
         return np.eye(layer.size)
+    if isinstance(layer.unit, eq.Potts):
+        sites = product(np.eye(layer.unit.states), repeat=layer.size // layer.unit.states)
+        return np.array([np.concatenate(blocks) for blocks in sites])
     return np.array(list(product(layer.unit.levels, repeat=layer.size)))
 
 
@@ -53,6 +63,16 @@ def log_integral(layer, fields, temperature):
         points, weights = (points + 1) / 2, weights / 2
         exponents = fields[..., None] * points - float(layer.unit.stiffness) * points**2 / 2
         return np.log((weights * np.exp(exponents / temperature)).sum(-1)).sum(-1)
+    if isinstance(layer.unit, (eq.ReLU, eq.DoubleReLU)):
+        sides = (0.0, 30.0), (-30.0, 0.0)
+        total = 0.0
+        for low, high in sides[: 1 + isinstance(layer.unit, eq.DoubleReLU)]:
+            points, weights = np.polynomial.legendre.leggauss(400)
+            points, weights = low + (high - low) * (points + 1) / 2, (high - low) * weights / 2
+            stiffness = float(layer.unit.below if low < 0 else layer.unit.stiffness)
+            own = stiffness * points**2 / 2 + float(getattr(layer.unit, "threshold", 0.0)) * np.abs(points)
+            total = total + (weights * np.exp((fields[..., None] * points - own) / temperature)).sum(-1)
+        return np.log(total).sum(-1)
     return np.log(np.exp(fields @ states_of(layer).T / temperature).sum(-1))
 
 
@@ -120,7 +140,7 @@ def test_data_make_annealing_sharper():
     assert informed.effective > 95
 
 
-@pytest.mark.parametrize("pair", [pair for pair in PAIRS if "onehot" not in pair], ids="-".join)
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if not {"onehot", "potts"} & set(pair)], ids="-".join)
 def test_bethe_is_right_at_weak_coupling(pair):
     """Both expansions are exact to second order: the error falls at least as the cube of the couplings."""
     errors = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import jax
@@ -108,9 +108,25 @@ class Conditioned(eqx.Module):
         """The energy of each chain with the integrable layers summed out: the same average gradient, and less noise."""
         return self.network.free_energy(state, self.integrable, self.temperature)
 
+    def free_energy(self, state: Mapping[str, Array], integrate: Sequence[str]) -> Array:
+        """The network's energy with these layers summed out, of a layer that is held in part the neurons that are free."""
+        total = self.network.free_energy(state, integrate, self.temperature)
+        for name in integrate:
+            if name in self.clamps:
+                unit, values = self.network.layer(name).unit, self.clamps[name].values
+                field = self.network.field(state, name)
+                summed = self.column * unit.heated(self.column).cumulant(field / self.column)
+                single = unit.self_energy(values) - field * values
+                total += jnp.sum(jnp.where(self.held(name), summed + single, 0.0), axis=-1)
+        return total
+
     def at(self, temperature: Array) -> Conditioned:
         """The same at another temperature."""
         return eqx.tree_at(lambda here: here.temperature, self, jnp.asarray(temperature, float))
+
+    def of(self, network: Network) -> Conditioned:
+        """Another network of the same shape in the same world."""
+        return conditioned(network, [*self.clamps.values(), *self.nudges.values()], self.temperature)
 
 
 def conditioned(network: Network, world: World, temperature: ArrayLike) -> Conditioned:

@@ -1,16 +1,20 @@
-r"""Parallel tempering: copies of every chain at higher temperatures, which exchange their states.
+r"""Parallel tempering: copies of every chain on the rungs of a ladder, which exchange their states.
 
-Copies at temperatures $T_0 < T_1 < \dots$ are swept, and neighbours exchange their states with probability
+The copies are swept, each at its own rung, and neighbours exchange their states x and y with probability
 
-$$ \min\{1, \exp[(1/T_r - 1/T_{r+1})(E_r - E_{r+1})]\}, $$
+$$ \min\{1, \exp[f_r(x) + f_q(y) - f_r(y) - f_q(x)]\}, $$
 
-even and odd pairs in turn, which leaves the joint law of all copies as it is (Swendsen and Wang 1986; Geyer 1991). What is
-seen is the coldest copy. The temperatures between the ends move until all pairs exchange equally often.
+f the free energy over the temperature with one colour of layers summed out (`equilibrators.ladder`), even and odd pairs
+in turn, which leaves the joint law of all copies as it is (Swendsen and Wang 1986; Geyer 1991) and carries states along
+the ladder without turning back at random (Okabe et al. 2001; Syed et al. 2022). What is seen is the first copy. The rungs
+are temperatures, which move until all pairs exchange equally often; or networks of one shape (Béreux et al. 2025); or
+those that training has passed.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,60 +25,93 @@ from jax.typing import ArrayLike
 from equilibria import check
 from equilibria.equilibrators.conditioned import Conditioned
 from equilibria.equilibrators.equilibrator import Equilibrator, Kind, whole
+from equilibria.equilibrators.ladder import check_ladder, reduced, stacked
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.model.network import State
+from equilibria.model.network import Network, State
 
-_NEWEST = 0.02  # weight of the newest step in the running averages of exchange rates
 _LEAST_PACE = 0.02  # the temperatures go on following a network that is being trained
 
 
-class Ladder(NamedTuple):
+class Copies(NamedTuple):
     """What parallel tempering carries along.
 
     Attributes:
         temperatures: (rungs,), the first is 1: multiples of the temperature asked for.
+        networks: the rungs' networks after the first, with a leading axis; None where all are the one sampled.
         rates: (rungs - 1,): how often each pair of neighbours exchanges, a running average.
         states: all copies, (rungs, ..., size).
+        returning: (rungs, ...), whether a copy has been at the last rung since it was at the first.
+        trips: (...), how often each chain's first copy came back from the last rung.
         step: how many rounds were made.
     """
 
-    temperatures: Array  # (rungs,), the first is 1: multiples of the temperature asked for
-    rates: Array  # (rungs - 1,): how often each pair of neighbours exchanges, a running average
-    states: State  # all copies, (rungs, ..., size)
+    temperatures: Array
+    networks: Network | None
+    rates: Array
+    states: State
+    returning: Array
+    trips: Array
     step: Array
 
 
 class Tempered(Equilibrator):
-    r"""Parallel tempering: rounds of one sweep of every copy and one exchange between neighbouring temperatures.
+    r"""Parallel tempering: rounds of one exchange between neighbouring rungs of a ladder and one sweep of every copy.
 
-    $$ \min\{1, \exp[(1/T_r - 1/T_{r+1})(E_r - E_{r+1})]\} $$
+    $$ \min\{1, \exp[f_r(x) + f_q(y) - f_r(y) - f_q(x)]\} $$
 
-    is the probability of an exchange. The movement of the temperatures dies down as the steps go on, to one fiftieth.
-    `Equilibrium.info` holds "temperatures" and "exchange_rates"; in training they are in the history.
+    is the probability that rungs r and q exchange their states, f the free energy over the temperature. Without a ladder
+    the rungs are temperatures; their movement dies down as the steps go on, to one fiftieth. `Equilibrium.info` holds
+    "temperatures", "exchange_rates" and "round_trips", the mean number of times that a chain has come back from the last
+    rung; in training they are in the history.
 
     Args:
         steps: how many rounds.
-        rungs: the number of copies of each chain.
+        rungs: the number of copies of each chain; 8 without a ladder, with one all of its networks and the one sampled.
         hottest: the temperature of the last copy in multiples of that of the first.
         adapt: how fast the temperatures between move at first; 0 keeps them where they are (spaced evenly in ln T).
+        ladder: networks of the shape of the one sampled, from the easiest on, such as `Trajectory(folder)`; in place of
+            temperatures.
 
     Raises:
-        ValueError: if a number is out of its range.
+        ValueError: if a number is out of its range, there are fewer networks than rungs, or one is of another shape.
 
     >>> import equilibria as eq
     >>> rest = eq.equilibrate(eq.rbm(6, 3, scale=2.0, key=0), Tempered(200, rungs=4), chains=10, key=1)
     >>> rest["visible"].shape, rest.info["exchange_rates"].shape
     ((10, 6), (3,))
+    >>> ladder = [eq.rbm(6, 3, scale=scale, key=0) for scale in (0.1, 1.0)]
+    >>> how = Tempered(9, ladder=ladder)
+    >>> eq.equilibrate(eq.rbm(6, 3, scale=2.0, key=0), how, chains=10, key=1).info["exchange_rates"].shape
+    (2,)
     """
 
     steps: Array
     rungs: int = eqx.field(static=True)
     hottest: Array
     adapt: Array
+    networks: Network | None
     tolerance: None
+    newest: ClassVar[float] = 0.02  # weight of the newest step in the running averages of exchange rates
 
-    def __init__(self, steps: int | Array, rungs: int = 8, hottest: ArrayLike = 10.0, adapt: ArrayLike = 1.0):
-        self.steps, self.rungs, self.tolerance = whole("steps", steps), check.count("rungs", rungs, least=2), None
+    def __init__(
+        self,
+        steps: int | Array,
+        rungs: int | None = None,
+        hottest: ArrayLike = 10.0,
+        adapt: ArrayLike = 1.0,
+        ladder: Sequence[Network] | None = None,
+    ):
+        self.steps, self.tolerance, self.networks = whole("steps", steps), None, None
+        if ladder is not None:
+            networks = check_ladder(ladder[-1], ladder) if len(ladder) else check_ladder(None, ())  # type: ignore[arg-type]
+            rungs = len(networks) + 1 if rungs is None else check.count("rungs", rungs, least=2)
+            if rungs > len(networks) + 1:
+                given = f"{rungs} with a ladder of {len(networks)} networks"
+                check.refuse("rungs", given, f"at most {len(networks) + 1}, the networks and the one sampled")
+            # Evenly from the easiest on; the rung after the network sampled is the one most like it.
+            places = [round(place * (len(networks) - 1) / max(rungs - 2, 1)) for place in range(rungs - 1)]
+            self.networks = stacked([networks[-1 - place] for place in places])
+        self.rungs = check.count("rungs", 8 if rungs is None else rungs, least=2)
         self.hottest = jnp.asarray(check.number("hottest", hottest, above=1.0), float)
         self.adapt = jnp.asarray(check.number("adapt", adapt, least=0.0), float)
 
@@ -84,8 +121,10 @@ class Tempered(Equilibrator):
         return "draws"
 
     def allowed(self, system: Conditioned) -> None:
-        """Refuse temperature zero."""
+        """Refuse temperature zero, and a ladder of networks of another shape."""
         check.number("temperature", system.temperature, above=0.0)
+        if self.networks is not None:
+            check_ladder(system.network, [jax.tree.map(lambda leaf: leaf[0], self.networks)])
 
     def needs_state(self, system: Conditioned) -> bool:
         """Unless the free layers are independent, whose averages are known."""
@@ -99,50 +138,93 @@ class Tempered(Equilibrator):
         """The energy of each chain with one colour summed out: the same mean gradient, and less noise."""
         return system.summed_out(state)
 
-    def begin(self, system: Conditioned, state: State) -> Ladder:
-        """A copy of every chain at each rung, and temperatures spaced evenly in ln T."""
+    def begin(self, system: Conditioned, state: State) -> Copies:
+        """A copy of every chain at each rung, and temperatures spaced evenly in ln T where these are the rungs."""
         copies = {name: jnp.broadcast_to(layer, (self.rungs, *layer.shape)) for name, layer in state.items()}
-        temperatures = self.hottest ** (jnp.arange(self.rungs) / (self.rungs - 1))
-        return Ladder(temperatures, jnp.full(self.rungs - 1, 0.5), copies, jnp.zeros((), int))
-
-    def info(self, carry: Ladder) -> dict[str, Array]:
-        """The temperatures and how often neighbours exchange, as "temperatures" and "exchange_rates"."""
-        return {"temperatures": carry.temperatures, "exchange_rates": carry.rates}
-
-    def step(self, system: Conditioned, state: State, carry: Ladder, key: Any) -> tuple[State, Ladder]:
-        """One sweep of every copy, one round of exchanges, and a small move of the temperatures."""
-        sweep_key, swap_key = jax.random.split(key)
         batch = next(iter(state.values())).shape[:-1]
-        everywhere = system.at(carry.temperatures.reshape(-1, *[1] * len(batch)) * system.temperature)
+        places = jnp.arange(self.rungs) / (self.rungs - 1)
+        temperatures = self.hottest**places if self.networks is None else jnp.ones(self.rungs)
+        rates, none = jnp.full(self.rungs - 1, 0.5), jnp.zeros((self.rungs, *batch), bool)
+        return Copies(temperatures, self.networks, rates, copies, none, jnp.zeros(batch), jnp.zeros((), int))
+
+    def info(self, carry: Copies) -> dict[str, Array]:
+        """The "temperatures", how often neighbours exchange ("exchange_rates"), and "round_trips"."""
+        return {
+            "temperatures": carry.temperatures,
+            "exchange_rates": carry.rates,
+            "round_trips": jnp.mean(carry.trips),
+        }
+
+    def step(self, system: Conditioned, state: State, carry: Copies, key: Any) -> tuple[State, Copies]:
+        """One round of exchanges, one sweep of every copy, and a small move of the rungs."""
+        sweep_key, swap_key = jax.random.split(key)
         copies = {name: carry.states[name].at[0].set(layer) for name, layer in state.items()}
-        copies = everywhere.imposed(Sweeps(1).step(everywhere, copies, None, sweep_key)[0])
-        copies, odds, tried = self._exchanged(everywhere, copies, carry.step, swap_key)
-        rates = jnp.where(tried, (1 - _NEWEST) * carry.rates + _NEWEST * odds, carry.rates)
-        ladder = Ladder(self._moved(carry, rates), rates, copies, carry.step + 1)
-        return {name: layer[0] for name, layer in copies.items()}, ladder
+        carry = self._exchanged(system, carry._replace(states=copies), swap_key)
+        copies = self._everywhere(system, carry, _swept, carry.states, jax.random.split(sweep_key, self.rungs))
+        carry = self._moved(system, carry._replace(states=copies))
+        return {name: layer[0] for name, layer in copies.items()}, carry
 
-    def _exchanged(self, everywhere: Conditioned, copies: State, step: Array, key: Array) -> tuple[State, Array, Array]:
-        """The copies after one round of exchanges, how probable each was on average, and which were tried."""
-        energies = everywhere.energy(copies)
-        cold = 1 / jnp.broadcast_to(everywhere.temperature, energies.shape)
-        odds = jnp.exp(jnp.minimum((cold[:-1] - cold[1:]) * (energies[:-1] - energies[1:]), 0.0))
-        tried = jnp.arange(self.rungs - 1) % 2 == step % 2
-        column = tried.reshape(-1, *[1] * (odds.ndim - 1))
-        swap = (jax.random.uniform(key, odds.shape) < odds) & column
-        none = jnp.zeros((1, *odds.shape[1:]), bool)
-        up, down = jnp.concatenate([swap, none]), jnp.concatenate([none, swap])
-        moved = {}
-        for name, layer in copies.items():
-            above, below = jnp.roll(layer, -1, axis=0), jnp.roll(layer, 1, axis=0)
-            moved[name] = jnp.where(up[..., None], above, jnp.where(down[..., None], below, layer))
-        return moved, jnp.mean(odds.reshape(self.rungs - 1, -1), axis=1), tried
+    def _parts(self, system: Conditioned, carry: Copies) -> tuple[Array, Network | None]:
+        """What sets the rungs apart, with a leading axis: temperatures, and networks if they differ."""
+        if carry.networks is None:
+            return carry.temperatures, None
+        first = system.network
+        networks = jax.tree.map(lambda own, rest: jnp.concatenate([own[None], rest]), first, carry.networks)
+        return carry.temperatures, networks
 
-    def _moved(self, ladder: Ladder, rates: Array) -> Array:
+    def _everywhere(self, system: Conditioned, carry: Copies, function: Any, *each: Any, order: Any = None) -> Any:
+        """A function of the system at a rung and of something with a leading axis of rungs; `order` puts other rungs there."""
+        parts = self._parts(system, carry)
+        parts = parts if order is None else jax.tree.map(lambda leaf: leaf[order], parts)
+
+        def at(part: tuple[Array, Network | None], *here: Any) -> Any:
+            temperature, network = part
+            there = system if network is None else system.of(network)
+            return function(there.at(temperature * system.temperature), *here)
+
+        return jax.vmap(at)(parts, *each)
+
+    def _exchanged(self, system: Conditioned, carry: Copies, key: Array) -> Copies:
+        """The copies after one round of exchanges: each rung has a partner, itself if it has none in this round."""
+        rung = jnp.arange(self.rungs)
+        upper = (rung % 2) != (carry.step % 2)  # the upper one of its pair
+        partner = jnp.where(upper, rung - 1, rung + 1)
+        partner = jnp.where((partner < 0) | (partner >= self.rungs), rung, partner)
+        own = self._everywhere(system, carry, reduced, carry.states)
+        other = self._everywhere(system, carry, reduced, carry.states, order=partner)
+        gain = own - other
+        odds = jnp.exp(jnp.minimum(gain + gain[partner], 0.0))
+        draw = jax.random.uniform(key, odds.shape)
+        lower = jnp.minimum(rung, partner)
+        paired = (partner != rung).reshape(-1, *[1] * (odds.ndim - 1))
+        swap = paired & (draw[lower] < odds)
+
+        def exchanged(layer: Array) -> Array:
+            mask = swap.reshape(*swap.shape, *[1] * (layer.ndim - swap.ndim))
+            return jnp.where(mask, layer[partner], layer)
+
+        returning = exchanged(carry.returning).at[-1].set(True)
+        trips = carry.trips + returning[0]
+        tried = (partner == rung + 1)[:-1]
+        means = jnp.mean(odds.reshape(self.rungs, -1), axis=1)[:-1]
+        rates = jnp.where(tried, (1 - self.newest) * carry.rates + self.newest * means, carry.rates)
+        states = {name: exchanged(layer) for name, layer in carry.states.items()}
+        return carry._replace(states=states, rates=rates, returning=returning.at[0].set(False), trips=trips)
+
+    def _moved(self, system: Conditioned, carry: Copies) -> Copies:
         """The temperatures after a small step towards equal exchange rates: gaps in 1/T that exchange often widen."""
-        cold = 1 / ladder.temperatures
+        step = carry.step + 1
+        if carry.networks is not None:
+            return carry._replace(step=step)
+        cold = 1 / carry.temperatures
         gaps = cold[:-1] - cold[1:]
-        pace = self.adapt * jnp.maximum((1.0 + ladder.step) ** -0.6, _LEAST_PACE)
-        wider = gaps * jnp.exp(pace * (rates - jnp.mean(rates)))
+        pace = self.adapt * jnp.maximum((1.0 + carry.step) ** -0.6, _LEAST_PACE)
+        wider = gaps * jnp.exp(pace * (carry.rates - jnp.mean(carry.rates)))
         wider *= jnp.sum(gaps) / jnp.sum(wider)
         between = 1 / (1 - jnp.cumsum(wider[:-1]))
-        return jnp.concatenate([ladder.temperatures[:1], between, ladder.temperatures[-1:]])
+        temperatures = jnp.concatenate([carry.temperatures[:1], between, carry.temperatures[-1:]])
+        return carry._replace(temperatures=temperatures, step=step)
+
+
+def _swept(system: Conditioned, state: State, key: Array) -> State:
+    return system.imposed(Sweeps(1).step(system, state, None, key)[0])

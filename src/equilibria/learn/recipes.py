@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from equilibria import check
+from equilibria.equilibrators.climb import Climbing
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.mean_field import MeanField
@@ -105,11 +106,13 @@ def tempered(
     hottest: float = 10.0,
     adapt: float = 1.0,
     opening: Opening = "data",
+    along: Literal["temperature", "training"] = "temperature",
+    acceptance: float = 0.5,
     centered_gradient: bool = True,
     l1: float = 0.0,
     l2: float = 0.0,
 ) -> Recipe:
-    """Persistent chains with parallel tempering (see `Tempered`).
+    """Persistent chains with parallel tempering, along temperatures (`Tempered`) or the run itself (`Climbing`).
 
     Args:
         steps: rounds of the free phase in each update.
@@ -118,6 +121,8 @@ def tempered(
         hottest: temperature of the last copy, in multiples of that of the first.
         adapt: how fast the temperatures between move at first.
         opening: "data": fields that are all zero, and chains, begin at the data; "network": as they are, and at random.
+        along: what the rungs are: rising temperatures, or the networks that training has passed.
+        acceptance: along training, the share of exchanges with the next rung below which the network becomes a rung.
         centered_gradient: takes the couplings' gradient about the means of both ends.
         l1: penalty l1 |W| on the couplings.
         l2: penalty l2 W^2 / 2.
@@ -132,6 +137,8 @@ def tempered(
     5
     """
     how = Tempered(steps, rungs=rungs, hottest=hottest, adapt=adapt)
+    if check.choice("along", along, ("temperature", "training")) == "training":
+        how = Climbing(steps, rungs=rungs, acceptance=acceptance)
     return _likelihood(how, "chains", chains, opening, centered_gradient, l1, l2)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import equinox as eqx
@@ -16,6 +16,7 @@ from equilibria.equilibrators import exact
 from equilibria.equilibrators.cavity import Cavity
 from equilibria.equilibrators.conditioned import Conditioned, conditioned
 from equilibria.equilibrators.driver import equilibrate
+from equilibria.equilibrators.ladder import check_ladder
 from equilibria.equilibrators.mean_field import MeanField
 from equilibria.measure import ais
 from equilibria.measure.estimate import Estimate
@@ -39,6 +40,7 @@ def log_partition(
     steps: int = 14_500,
     burn_in: int = 1000,
     reverse: bool = True,
+    ladder: Sequence[Network] = (),
     key: Array | int | None = None,
 ) -> Estimate:
     r"""ln Z of a network, $Z = \sum_s e^{-E(s)/T}$ (an integral over continuous units).
@@ -58,6 +60,8 @@ def log_partition(
         steps: intermediate temperatures of the annealing.
         burn_in: sweeps of the chains that anneal back down before they do.
         reverse: anneal as many chains back down, from the weighted ends of the first, for an upper bound.
+        ladder: networks of the same shape that the annealing passes on its way, such as `Trajectory(folder)`; the steps are
+            shared out between its parts.
         key: a random key or a seed, needed by "ais".
 
     Returns:
@@ -87,8 +91,10 @@ def log_partition(
     if key is None:
         check.refuse("key", None, "a JAX random key: annealing draws random numbers")
     check.count("chains", chains), check.count("steps", steps), check.count("burn_in", burn_in)
-    biases = site_biases(network, {} if data is None else by_layer(network, data, probabilities=True))
-    return ais.log_partition(network, temperature, biases, chains, steps, burn_in if reverse else None, as_key(key))
+    biases = site_biases(network, {} if data is None else by_layer(network, data, probabilities=True, missing=True))
+    burn_in_down = burn_in if reverse else None
+    rungs = check_ladder(network, ladder) if len(ladder) else ()
+    return ais.log_partition(network, temperature, biases, chains, steps, burn_in_down, as_key(key), rungs)
 
 
 def summable(network: Network, most: int = MOST_STATES) -> bool:
