@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 
 class Estimate(NamedTuple):
-    """A number with how far to trust it.
+    """A number with how far to trust it; it prints as value ± error, with what else is known.
 
     Attributes:
         value: the number; `float(estimate)` is it too.
         error: one standard error, NaN where there is no telling.
         bracket: values that are low and high on average (annealing up and down), or None.
-        effective: the effective number of chains (Kish), or None.
+        effective: the effective number of chains (Kish) or samples, or None.
         note: what went wrong, if anything.
+        r_hat: of the chains behind it, where it was measured.
 
     >>> float(Estimate(-84.3, error=0.2))
     -84.3
+    >>> print(Estimate(-84.3, 0.2, (-84.6, -84.0), 55.2))
+    -84.30 ± 0.20 (bracket -84.60 to -84.00, 55 effective samples)
     """
 
     value: float
@@ -24,6 +29,22 @@ class Estimate(NamedTuple):
     bracket: tuple[float, float] | None = None
     effective: float | None = None
     note: str = ""
+    r_hat: float | None = None
 
     def __float__(self) -> float:
         return self.value
+
+    def __str__(self) -> str:
+        # Two digits of the error say how many of the value mean something.
+        known = np.isfinite(self.error) and self.error > 0
+        digits = int(np.clip(1 - np.floor(np.log10(self.error)), 0, 8)) if known else 4
+        parts = []
+        if self.bracket is not None:
+            parts.append(f"bracket {self.bracket[0]:.{digits}f} to {self.bracket[1]:.{digits}f}")
+        if self.effective is not None:
+            parts.append(f"{self.effective:.0f} effective samples")
+        if self.r_hat is not None:
+            parts.append(f"R-hat {self.r_hat:.3f}")
+        parts += [self.note] if self.note else []
+        error = f" ± {self.error:.{digits}f}" if known else "" if self.error == 0 else " ± ?"
+        return f"{self.value:.{digits}f}{error}" + (f" ({', '.join(parts)})" if parts else "")
