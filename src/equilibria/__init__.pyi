@@ -10,6 +10,7 @@ from .energies.stochastic import Stochastic as Stochastic
 from .equilibrators.cavity import Bethe as Bethe
 from .equilibrators.cavity import Cavity as Cavity
 from .equilibrators.cavity import bethe_log_partition as bethe_log_partition
+from .equilibrators.climb import Climbing as Climbing
 from .equilibrators.descent import Descent as Descent
 from .equilibrators.driver import equilibrate as equilibrate
 from .equilibrators.driver import sample as sample
@@ -20,6 +21,7 @@ from .equilibrators.equilibrator import Result as Result
 from .equilibrators.exact import Exact as Exact
 from .equilibrators.flow import GradientFlow as GradientFlow
 from .equilibrators.flow import Langevin as Langevin
+from .equilibrators.ladder import choose_rungs as choose_rungs
 from .equilibrators.mean_field import MeanField as MeanField
 from .equilibrators.sweep import Sweeps as Sweeps
 from .equilibrators.temper import Tempered as Tempered
@@ -33,6 +35,8 @@ from .learn.backprop import unrolled_backprop as unrolled_backprop
 from .learn.contrast import Recipe as Recipe
 from .learn.contrast import contrast as contrast
 from .learn.journey import Diverged as Diverged
+from .learn.low_rank import LowRank as LowRank
+from .learn.low_rank import low_rank_start as low_rank_start
 from .learn.phase import Phase as Phase
 from .learn.rates import scale_by_coupling as scale_by_coupling
 from .learn.rates import trust_ratio as trust_ratio
@@ -55,6 +59,10 @@ from .learn.stopping import StopRun as StopRun
 from .learn.stopping import TimeLimit as TimeLimit
 from .learn.train import Run as Run
 from .learn.train import train as train
+from .learn.trajectory import Trajectory as Trajectory
+from .learn.watch import WatchMixing as WatchMixing
+from .measure.diagnose import Diagnosis as Diagnosis
+from .measure.diagnose import diagnose as diagnose
 from .measure.estimate import Estimate as Estimate
 from .measure.likelihood import label_probabilities as label_probabilities
 from .measure.likelihood import log_likelihood as log_likelihood
@@ -97,10 +105,13 @@ from .model.transforms import to_binary as to_binary
 from .model.transforms import to_spins as to_spins
 from .model.units import Binary as Binary
 from .model.units import Clipped as Clipped
+from .model.units import DoubleReLU as DoubleReLU
 from .model.units import Gaussian as Gaussian
 from .model.units import Graded as Graded
 from .model.units import GradedSpin as GradedSpin
 from .model.units import OneHot as OneHot
+from .model.units import Potts as Potts
+from .model.units import ReLU as ReLU
 from .model.units import Spin as Spin
 from .model.units import Unit as Unit
 from .model.world import Clamp as Clamp

@@ -85,6 +85,15 @@ class Augmented(Rule):
         """As the rule says."""
         return self.rule.shared(carry)
 
+    def draws(self, carry: PyTree) -> Mapping[str, Array] | None:
+        """As the rule says."""
+        return self.rule.draws(carry)
+
+    @property
+    def law_temperature(self) -> Array:
+        """As the rule says."""
+        return self.rule.law_temperature
+
     @property
     def remembers(self) -> bool:
         """As the rule says."""

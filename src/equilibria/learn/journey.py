@@ -19,6 +19,7 @@ from equilibria.files import run as stored
 from equilibria.learn.advance import Carry
 from equilibria.learn.history import History
 from equilibria.learn.stopping import Callback, StopRun
+from equilibria.learn.trajectory import Keeper
 from equilibria.model.saving import describe
 from equilibria.progress import Pace
 
@@ -52,7 +53,9 @@ class Journey:
         metrics: Metrics | None,
         callbacks: list[Callback],
         checkpoint: str | Path | None,
+        keeper: Keeper | None = None,
     ):
+        self.keeper = keeper
         self.loop, self.carry, self.history, self.metrics = loop, carry, history, metrics
         self.callbacks, self.folder = callbacks, None if checkpoint is None else Path(checkpoint)
         self.pace = Pace()
@@ -66,10 +69,14 @@ class Journey:
         layout = self.loop.layout
         while (now := int(self.carry.step)) < stop:
             until = min(stop, now + layout.agreed(self.pace.length), self._window_end(now))
+            if self.keeper is not None and (look := self.keeper.next(now)) is not None:
+                until = min(until, look)
             with self.pace.measured(until - now):
                 first = self._chunk(until)
                 self._look(now, until)
             self._complete(first)
+            if self.keeper is not None:
+                self.keeper.look(self.carry)
             bar.update(until - now)
             if until < stop:
                 self.pause(until)
@@ -122,6 +129,8 @@ class Journey:
         if self.loop.per_epoch is not None:
             row["epoch"] = step / self.loop.per_epoch
         measured = {} if self.metrics is None else dict(self.metrics(self.carry.parameters))
+        if self.keeper is not None:
+            measured = self.keeper.row(self.carry) | measured
         if self.loop.rule.peeks:
             self.pending = row | measured
             return
@@ -150,6 +159,8 @@ class Journey:
         step = int(self.carry.step)
         if self.folder is None or step == self.saved:
             return
+        if self.keeper is not None:
+            self.keeper.save()
         whole = self.loop.layout.gathered(self.carry)  # by every process, although one writes
         if self.loop.layout.writes:
             structure = describe(whole.parameters, f"{stored.PREFIX}.parameters")[1]

@@ -31,6 +31,7 @@ from equilibria.learn.optimiser import Optimiser
 from equilibria.learn.rule import PyTree, Rule
 from equilibria.learn.stopping import Callback, StopRun, as_callback
 from equilibria.learn.stream import Stream
+from equilibria.learn.trajectory import Keeper
 from equilibria.progress import progress
 
 
@@ -110,6 +111,8 @@ class Loop:
         checkpoint: str | Path | None = None,
         every: int | None = None,
         resume: bool = False,
+        keep: float | Sequence[int] | None = None,
+        validation: PyTree = None,
         show_progress: bool | None = None,
     ) -> tuple[Carry, History, str | None]:
         """The carry at step `total`, or where a callback stopped, the history, and the reason for stopping."""
@@ -122,7 +125,14 @@ class Loop:
                 self.setup["model"] = self._model(parameters)
                 state, columns = stored.take_up(Path(checkpoint), resume, state, self.setup)
                 history = History(columns)
-            journey = Journey(self, state, history, metrics, [as_callback(each) for each in callbacks], checkpoint)
+            keeper = None
+            if keep is not None:
+                if checkpoint is None or self.mapped:
+                    check.refuse("keep", keep, "None without a checkpoint folder, and with several runs side by side")
+                keeper = Keeper(self, keep, validation, Path(checkpoint))
+                keeper.begin(state)
+            calls = [as_callback(each) for each in callbacks]
+            journey = Journey(self, state, history, metrics, calls, checkpoint, keeper)
             saves = {*range(0, total, every), total}
             stops = sorted(step for step in {*records, *saves, total} if int(state.step) < step <= total)
             stopped = None

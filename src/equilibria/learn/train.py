@@ -78,6 +78,8 @@ def train(
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    keep: float | Sequence[int] | None = None,
+    validation: Any = None,
     carry: Any = None,
     runs: int | None = None,
     devices: int | Sequence[jax.Device] | None = None,
@@ -115,6 +117,11 @@ def train(
         checkpoint_every: every so many steps, each epoch by default; also at the end and when the run is stopped.
         resume: go on from what is in the folder, on any number of devices. What decides the run must be as it was:
             data, rule, batch size, optimiser and rate, key. Its length, records, metrics and callbacks may change.
+        keep: keeps networks of the run in the checkpoint folder, for `Trajectory`: a share such as 0.3 keeps one whenever
+            fewer states than that would be exchanged with the last one kept, which recipes with persistent chains can
+            tell; or the steps after which one is kept. With chains the history then has ln Z, and the log-likelihood of up
+            to 1,000 training examples, along the way, with the error of both (see `log_partition` for a careful one).
+        validation: data that are not learned from; with `keep` their log-likelihood is in the history too.
         carry: what an earlier run's rule carried, to go on with its chains.
         runs: as many independent runs side by side, from the same start with keys of their own; everything that comes
             back then has a leading axis.
@@ -139,6 +146,7 @@ def train(
         _refuse_rule(rule)
     # NumPy's and Python's real numbers are learned like any others.
     model = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_inexact_array_like(leaf) else leaf, model)
+    model_of_one = model
     key = as_key(key)
     stream = streamed(data, batch_size, split_key(key)[1])
     if stream is not None:
@@ -166,7 +174,8 @@ def train(
     records = loop.default_records(total) if record is None else [check.count("record", step) for step in record]
     found, history, stopped = loop.run(
         model, total, records, carry=carry, metrics=metrics, callbacks=callbacks, checkpoint=checkpoint,
-        every=checkpoint_every, resume=resume, show_progress=show_progress,
+        every=checkpoint_every, resume=resume, keep=keep, show_progress=show_progress,
+        validation=None if validation is None else rule.prepared(model_of_one, validation, probabilities),
     )  # fmt: skip
     records_seen = history.dataset(() if runs is None else ("run",))
     if (used := loop.optimiser.used(found.optimiser)) is not None:

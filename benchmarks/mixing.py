@@ -1,0 +1,224 @@
+"""Whether chains mix: jumps between clusters by sweeps, by tempering along temperatures and along the networks of a run.
+
+Three kinds of data: MNIST's zeros and ones; planted clusters in one, two and three dimensions; and a table of the shape of
+population genetics (a tree of populations, sites that drift apart along its branches). A machine is trained on each with chains
+that exchange along the ladder of the run itself, from a start of low rank or from the data's fields, and then sampled in three
+ways. Each row says how often a chain changes its cluster in 10^4 sweeps, the same for 10^4 products of a state with the matrix,
+R-hat over chains from noise and from data, and how far the clusters' weights are from the data's in standard errors.
+`python -m benchmarks.mixing NAME...` runs some of the cases.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+import equilibria as eq
+from equilibria.measure.convergence import convergence
+
+CHAINS, SWEEPS = 40, 4000
+RUNGS = 8
+
+
+class Case(NamedTuple):
+    """Data with clusters: rows, the centres, and how the machine is trained."""
+
+    rows: np.ndarray
+    centres: np.ndarray
+    hidden: int
+    components: int
+    updates: int
+    rate: float
+
+
+def planted(dimensions: int, seed: int = 0) -> Case:
+    """Clusters at the corners of a simplex in some dimensions: 200 neurons, a tenth of them flipped, unequal weights."""
+    rng = np.random.default_rng(seed)
+    centres = rng.integers(0, 2, (dimensions + 1, 200))
+    shares = np.arange(1, dimensions + 2) / np.arange(1, dimensions + 2).sum()
+    which = rng.choice(dimensions + 1, 4000, p=shares)
+    rows = np.abs(centres[which] - (rng.random((4000, 200)) < 0.1)).astype(np.float32)
+    return Case(rows, centres.astype(np.float32), 20, dimensions, 1000, 0.05)
+
+
+def populations(seed: int = 0) -> Case:
+    """A tree of populations: 4 founders drift from one root (Balding and Nichols, F = 0.4), 1,000 haplotypes at 400 sites."""
+    rng = np.random.default_rng(seed)
+    root = rng.uniform(0.1, 0.9, 400)
+    drift = (1 - 0.4) / 0.4
+    frequencies = rng.beta(drift * root, drift * (1 - root), (4, 400))
+    which = rng.choice(4, 1000, p=[0.4, 0.3, 0.2, 0.1])
+    rows = (rng.random((1000, 400)) < frequencies[which]).astype(np.float32)
+    return Case(rows, frequencies.astype(np.float32), 30, 3, 1000, 0.05)
+
+
+def zeros_and_ones() -> Case:
+    """MNIST's zeros and ones cut at one half, with the means of both as centres."""
+    images = eq.data.mnist()
+    chosen = np.isin(images.train_labels, (0, 1))
+    labels = images.train_labels[chosen]
+    rows = (images.train_images[chosen].reshape(chosen.sum(), -1) > 127).astype(np.float32)
+    return Case(rows, np.stack([rows[labels == digit].mean(0) for digit in (0, 1)]), 64, 1, 2000, 0.02)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "planted-1": lambda: planted(1),
+    "planted-2": lambda: planted(2),
+    "planted-3": lambda: planted(3),
+    "populations": populations,
+    "mnist01": zeros_and_ones,
+}
+
+
+def cluster(rows: Any, centres: Any) -> Any:
+    """The number of the nearest centre, -1 where the second nearest is hardly farther."""
+    distances = jnp.square(rows[..., None, :] - centres).sum(-1)
+    order = jnp.sort(distances, axis=-1)
+    return jnp.where(order[..., 0] < 0.8 * order[..., 1], jnp.argmin(distances, axis=-1), -1)
+
+
+def jumps(labels: np.ndarray) -> np.ndarray:
+    """How often each chain (steps, chains) was last seen in another cluster than now."""
+    count, last = np.zeros(labels.shape[1]), labels[0].copy()
+    for row in labels[1:]:
+        known = row >= 0
+        count += known & (last >= 0) & (row != last)
+        last = np.where(known, row, last)
+    return count
+
+
+def sampled(case: Case, network: eq.Network, how: Any, products: float, seed: int = 0) -> str:
+    """One row of the table: chains from noise and from data, and what is counted along the second half of their steps."""
+    rng = np.random.default_rng(seed)
+    noise = rng.integers(0, 2, (CHAINS, case.rows.shape[1])).astype(np.float32)
+    start = np.concatenate([noise, case.rows[rng.choice(len(case.rows), CHAINS)]])
+    centres = jnp.asarray(case.centres)
+
+    def observe(state: Any) -> Any:
+        return cluster(state["visible"], centres), state["visible"] @ (centres[0] - centres[-1])
+
+    began = time.perf_counter()
+    rest, (labels, along) = eq.trajectory(network, how, start, observe=observe, key=seed + 1)
+    seconds = time.perf_counter() - began
+    labels, along = np.asarray(labels)[SWEEPS // 2 :], np.asarray(along)[SWEEPS // 2 :]
+    moved = jumps(labels).mean() * 1e4 / len(labels)
+    worst = convergence(along.T)
+    # Weights by chain means, which are independent of one another, against the data's.
+    data = np.asarray(cluster(jnp.asarray(case.rows[:4000]), centres))
+    scores = []
+    for number in range(len(case.centres)):
+        each = (labels == number).mean(0)
+        wanted = (data == number).mean()
+        error = np.hypot(each.std(ddof=1) / np.sqrt(len(each)), np.sqrt(wanted * (1 - wanted) / len(data)))
+        scores.append(abs(each.mean() - wanted) / max(error, 1e-9))
+    shares = " ".join(f"{(labels == number).mean():.2f}" for number in range(len(case.centres)))
+    trips = float(rest.info["round_trips"]) if "round_trips" in rest.info else float("nan")
+    return (
+        f"{moved:10.2f} {moved / products:12.3f} {worst.r_hat:8.3f} {worst.ess:8.0f} {shares:>22} {max(scores):7.1f}"
+        f" {trips:7.1f} {seconds:7.1f}"
+    )
+
+
+def trained(case: Case, kind: str, folder: str, seed: int = 0) -> tuple[eq.Network, Any, float]:
+    """A machine trained in one of the ways: what it is, its history, seconds."""
+    start = eq.rbm(case.rows.shape[1], case.hidden, key=seed)
+    if kind != "zero fields, pcd":
+        start = eq.independent_site_biases(start, case.rows)
+    if kind.startswith("low rank"):
+        start = eq.low_rank_start(case.rows, case.hidden, components=min(case.components, 2), key=seed).network
+    recipe = eq.pcd(10, chains=500)
+    if kind.endswith("along training"):
+        recipe = eq.tempered(1, chains=200, along="training", rungs=RUNGS)
+    began = time.perf_counter()
+    run = eq.train(
+        start, case.rows, recipe, steps=case.updates, batch_size=min(500, len(case.rows)), learning_rate=case.rate,
+        metrics=eq.watch_spectrum(), checkpoint=folder, keep=0.3, key=seed + 1,
+        record=[step for step in eq.log_spaced_steps(case.updates, 12)],
+    )  # fmt: skip
+    return run.network, run, time.perf_counter() - began
+
+
+KINDS = (
+    "zero fields, pcd",
+    "data's fields, pcd",
+    "data's fields, along training",
+    "low rank, pcd",
+    "low rank, along training",
+)
+
+
+def report(name: str) -> None:
+    """The tables of one case."""
+    case = CASES[name]()
+    data = np.asarray(cluster(jnp.asarray(case.rows[:4000]), jnp.asarray(case.centres)))
+    shares = " ".join(f"{(data == number).mean():.2f}" for number in range(len(case.centres)))
+    print(f"\n### {name}: {case.rows.shape[0]} rows of {case.rows.shape[1]}, {case.hidden} hidden; clusters {shares}")
+    print(f"\n{'training':32}{'largest singular values along the run':>44}{'log-likelihood':>34}{'seconds':>9}")
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory() as folder:
+            network, run, seconds = trained(case, kind, folder)
+            values = run.history["singular_values"].values[:, 0][[3, 6, 8, 10, -1]]
+            found = eq.log_likelihood(network, case.rows[:4000], "ais", steps=2000, chains=100, burn_in=200, key=5)
+            told = " ".join(f"{value:7.1f}" for value in values)
+            print(f"{kind:32}{told:>44}   {str(found)[:60]:>62}{seconds:9.1f}", flush=True)
+            if kind != KINDS[2] and kind != KINDS[-1]:
+                continue
+            ladder = eq.Trajectory(folder)
+            chosen = ladder[:]
+            if len(ladder) > 24:
+                try:
+                    chosen = ladder.chosen(0.3, key=0)
+                except ValueError as error:
+                    print(f"    the ladder has a gap: {error}")
+            rungs = len(chosen) + 1
+            print(
+                f"    {'sampling':28}{'jumps/1e4':>10} {'per product':>12} {'R-hat':>8} {'ESS':>8} {'clusters':>22}"
+                f" {'sigmas':>7} {'trips':>7} {'seconds':>7}"
+            )
+            ways: dict[str, tuple[Any, float]] = {
+                "sweeps": (eq.Sweeps(SWEEPS), 2.0),
+                f"temperatures, {rungs} rungs": (eq.Tempered(SWEEPS, rungs=rungs, hottest=5.0), 3.0 * rungs),
+                f"trajectory, {rungs} rungs": (eq.Tempered(SWEEPS, ladder=chosen), 4.0 * rungs),
+            }
+            for way, (how, products) in ways.items():
+                print(f"    {way:28}{sampled(case, network, how, products)}", flush=True)
+
+
+def exact(name: str = "mnist01") -> None:
+    """Cluster weights that are known exactly: 12 hidden neurons, draws by enumeration."""
+    case = CASES[name]()._replace(hidden=12)
+    centres = jnp.asarray(case.centres)
+    data = np.asarray(cluster(jnp.asarray(case.rows), centres))
+    wanted = np.array([(data == number).mean() for number in range(len(centres))])
+    print(f"\n### {name} with 12 hidden neurons, exactly: clusters {wanted.round(3)} in the data")
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory() as folder:
+            network, run, seconds = trained(case, kind, folder)
+            draws = np.asarray(cluster(eq.sample(network, eq.Exact(), chains=5000, key=1)["visible"], centres))
+            found = np.array([(draws == number).mean() for number in range(len(centres))])
+            likelihood = eq.log_likelihood(network, case.rows[:4000]).value
+            told = run.history["train_log_likelihood"].values[-1]
+            error = run.history["log_partition_error"].values[-1]
+            largest = run.history["singular_values"].values[-1, 0]
+            print(
+                f"{kind:32} largest value {largest:7.1f}, clusters {found.round(3)}, log-likelihood {likelihood:8.2f} exactly, "
+                f"{told:8.2f} ± {error:.2f} along the run, {seconds:.0f} s",
+                flush=True,
+            )
+
+
+def main() -> None:
+    """All cases, or those named on the command line."""
+    names = [name for name in sys.argv[1:] if name in (*CASES, "exact")] or [*CASES, "exact"]
+    for name in names:
+        exact() if name == "exact" else report(name)
+
+
+if __name__ == "__main__":
+    main()

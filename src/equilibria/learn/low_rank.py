@@ -1,0 +1,318 @@
+r"""A start of low rank: a machine whose couplings lie in the data's first principal components, learned without chains.
+
+Let $m = U^T v$ be the projections of a configuration on d principal directions. A machine with couplings $W = U B$ depends on v
+through its fields and m alone,
+
+$$ \ln p(v) = b \cdot v + \sum_a c_a(B_a \cdot m + \theta_a) - \ln Z, \qquad
+   Z = \int dm\, \rho(m)\, e^{\sum_a c_a(B_a \cdot m + \theta_a)}, $$
+
+with $\rho(m)$ the weight of all configurations of independent neurons with that projection. For d up to 4 this is a sum
+over a mesh, and $\rho$ the saddle point of its Laplace transform, $\ln \rho = \sum_i c_i(b_i + u_i \cdot \mu) - \mu \cdot
+m - \frac12 \ln \det 2\pi H(\mu)$, with an error of the order of one over the number of neurons (Daniels 1954). First the
+convex functions $q_a |n_a \cdot m - z_a|$ of a list of directions and offsets are fitted, whose likelihood is concave in
+$q \ge 0$ (Decelle and Furtlehner 2021): each is a hidden neuron of strength q in the limit of a sharp kink. The neurons
+with the largest q are taken, and their couplings fitted in turn on the same mesh. The first transitions of learning,
+where chains do not mix, are then behind.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from scipy.optimize import minimize
+
+from equilibria import check
+from equilibria.model.architectures import rbm
+from equilibria.model.network import Network
+from equilibria.model.transforms import independent_site_biases
+from equilibria.model.units import Binary, Unit
+from equilibria.random import as_key
+
+_MOST_COMPONENTS = 4
+_POINTS = {1: 400, 2: 90, 3: 36, 4: 20}  # of the mesh along each direction at most
+_SPACING = 0.7  # of the mesh, in standard deviations of independent neurons along the direction
+_OFFSETS = 9  # kinks along each direction
+_TOGETHER = 4096  # nodes that are worked on together
+_STRONG = 2.0  # a component counts if its variance is that of so many average neurons
+
+
+class Mesh(NamedTuple):
+    """Projections on a mesh, and what independent neurons weigh there.
+
+    Attributes:
+        nodes: (nodes, components), the projections m.
+        tilts: (nodes, components), the fields mu along the components in which independent neurons have that mean.
+        log_weights: (nodes,), ln of rho times the volume of a cell.
+    """
+
+    nodes: np.ndarray
+    tilts: np.ndarray
+    log_weights: np.ndarray
+
+
+class LowRank(NamedTuple):
+    """A machine of low rank, its ln Z and draws that need no chain.
+
+    Attributes:
+        network: the machine, to go on from with `train`.
+        log_partition: its ln Z without the couplings of neurons beyond those fitted, which are as small as `scale` says.
+        likelihood: the mean log-likelihood of the data, in nats.
+        directions: (components, size), the principal directions.
+        mesh: the mesh that all of it was computed on.
+        shares: (nodes,), the probability of each node.
+        fields: (size,), of the independent neurons that the mesh weighs.
+    """
+
+    network: Network
+    log_partition: float
+    likelihood: float
+    directions: np.ndarray
+    mesh: Mesh
+    shares: np.ndarray
+    fields: np.ndarray
+
+    def draws(self, count: int, *, key: Array | int) -> Array:
+        """Configurations of the visible neurons: a node of the mesh each, and neurons independent of one another given it."""
+        node_key, draw_key = jax.random.split(as_key(key))
+        uniform = np.asarray(jax.random.uniform(node_key, (check.count("count", count),)), np.float64)
+        chosen = np.searchsorted(np.cumsum(self.shares), uniform * self.shares.sum()).clip(max=len(self.shares) - 1)
+        fields = self.fields + self.mesh.tilts[chosen] @ self.directions
+        return self.network.layers[0].unit.sample(draw_key, jnp.asarray(fields, float))
+
+
+def low_rank_start(
+    data: ArrayLike,
+    hidden_size: int,
+    *,
+    visible: Unit = Binary(),
+    hidden: Unit = Binary(),
+    components: int | None = None,
+    neurons: int | None = None,
+    scale: float = 0.01,
+    key: Array | int,
+) -> LowRank:
+    """A machine that has learned the first principal components of its data, exactly and without chains.
+
+    Args:
+        data: (examples, size).
+        hidden_size: the number of hidden neurons.
+        visible: the kind of the visible neurons, two-valued.
+        hidden: the kind of the hidden neurons, two-valued.
+        components: how many principal directions, at most 4; by default those, at most 2, whose variance is that of two average
+            neurons or more.
+        neurons: how many hidden neurons the fit may use; 4 for each component by default. The others have small random
+            couplings.
+        scale: width of the law that these are drawn from.
+        key: a random key or a seed.
+
+    Returns:
+        The machine, its ln Z, and draws of it.
+
+    Raises:
+        ValueError: if the data do not fit, the units are no two-valued ones, or a number is out of its range.
+
+    >>> import equilibria as eq
+    >>> rows = np.repeat([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 1]], [30, 70], axis=0)
+    >>> start = low_rank_start(rows, 4, components=1, key=0)
+    >>> start.network.couplings[0].weights.shape, start.draws(5, key=1).shape
+    ((6, 4), (5, 6))
+    """
+    for name, unit in (("visible", visible), ("hidden", hidden)):
+        if not unit.two_valued:
+            check.refuse(name, f"{type(unit).__name__} units", "two-valued units, Binary or Spin")
+    rows = np.asarray(data, np.float64)
+    check.shape("data", rows, (None, None))
+    visible.check("data", rows, probabilities=True)
+    size = check.count("hidden_size", hidden_size)
+    start = rbm(rows.shape[1], size, visible=visible, hidden=hidden, scale=scale, key=key)
+    start = independent_site_biases(start, rows, probabilities=True)
+    base = np.asarray(start.layers[0].bias, np.float64)
+    directions = _directions(rows, components)
+    count = min(size, 4 * len(directions) if neurons is None else check.count("neurons", neurons))
+    mesh = _mesh(visible, base, directions, rows @ directions.T)
+    fit = _fitted(mesh, rows @ directions.T, hidden, count)
+    weights = np.array(start.couplings[0].matrix(), np.float64)
+    weights[:, : len(fit.weights)] = (fit.weights @ directions).T
+    biases = np.zeros(size)
+    biases[: len(fit.biases)] = fit.biases
+    network = rbm(
+        weights=weights, visible=visible, hidden=hidden, visible_bias=base + fit.field @ directions, hidden_bias=biases
+    )
+    rest = (size - len(fit.weights)) * float(hidden.cumulant(jnp.zeros(())))
+    logs = mesh.log_weights + _potential(mesh.nodes, fit, hidden)
+    log_z = np.logaddexp.reduce(logs)
+    likelihood = np.mean(rows @ base + _potential(rows @ directions.T, fit, hidden)) - log_z
+    return LowRank(
+        network, float(log_z + rest), float(likelihood), directions, mesh, np.exp(logs - log_z), base
+    )  # fmt: skip
+
+
+class _Fit(NamedTuple):
+    """Couplings of hidden neurons to the projections, their biases, and a field along the projections."""
+
+    weights: np.ndarray  # (neurons, components)
+    biases: np.ndarray
+    field: np.ndarray  # (components,)
+
+
+def _directions(rows: np.ndarray, components: int | None) -> np.ndarray:
+    centred = rows - rows.mean(0)
+    moments, vectors = np.linalg.eigh(centred.T @ centred / len(rows))
+    if components is None:
+        strong = int(np.sum(moments > _STRONG * max(np.mean(np.var(rows, axis=0)), 1e-12)))
+        components = min(max(strong, 1), 2)
+    if not 1 <= check.count("components", components) <= min(_MOST_COMPONENTS, rows.shape[1]):
+        check.refuse("components", components, f"from 1 to {min(_MOST_COMPONENTS, rows.shape[1])}")
+    return vectors.T[::-1][:components]
+
+
+def _mesh(unit: Unit, base: np.ndarray, directions: np.ndarray, seen: np.ndarray) -> Mesh:
+    """A mesh over where the data are and some way beyond, with the weight of independent neurons at each node."""
+    count = len(directions)
+    with jax.enable_x64(True):
+        width = np.sqrt(np.asarray(unit.variance(jnp.asarray(base))) @ (directions**2).T)
+        axes = []
+        for axis in range(count):
+            low, high = seen[:, axis].min() - 6 * width[axis], seen[:, axis].max() + 6 * width[axis]
+            # No projection lies outside of what all neurons together can give.
+            ends = np.sort([value * directions[axis] for value in unit.range], axis=0).sum(1)
+            low, high = max(low, ends[0]), min(high, ends[1])
+            points = int(np.clip(np.ceil((high - low) / (_SPACING * width[axis])), 8, _POINTS[count]))
+            axes.append(np.linspace(low, high, points + 2)[1:-1])
+        nodes = np.array(list(product(*axes)))
+        cell = np.prod([axis[1] - axis[0] for axis in axes])
+        parts = np.array_split(nodes, -(-len(nodes) // _TOGETHER))
+        found = [_saddles(unit, base, directions, part) for part in parts]
+    tilts, logs, good = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
+    return Mesh(nodes[good], tilts[good], logs[good] + np.log(cell))
+
+
+def _saddles(
+    unit: Unit, base: np.ndarray, directions: np.ndarray, nodes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The tilt at which independent neurons have each node as their mean projection, ln rho there, and where there is one."""
+
+    def at(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        fields = jnp.asarray(base + tilt @ directions)
+        total = np.asarray(unit.cumulant(fields)).sum(1)
+        mean = np.asarray(unit.mean(fields)) @ directions.T
+        bend = np.einsum("ni,ai,bi->nab", np.asarray(unit.variance(fields)), directions, directions)
+        return total, mean, bend
+
+    tilts = np.zeros_like(nodes)
+    value = np.full(len(nodes), -np.inf)
+    step = np.zeros_like(nodes)
+    for _ in range(60):  # damped Newton on a convex function: a step that does not lower it is halved
+        trial = tilts + step
+        total, mean, bend = at(trial)
+        height = (trial * nodes).sum(1) - total
+        better = height >= value - 1e-12
+        tilts, value = np.where(better[:, None], trial, tilts), np.where(better, height, value)
+        slope = nodes - mean
+        newton = np.linalg.solve(bend + 1e-12 * np.eye(bend.shape[1]), slope[..., None])[..., 0]
+        length = np.linalg.norm(newton, axis=1, keepdims=True)
+        newton *= np.minimum(1.0, 4.0 / np.maximum(length, 1e-12))
+        step = np.where(better[:, None], newton, step / 2)
+        if np.abs(step).max() < 1e-9:
+            break
+    total, mean, bend = at(tilts)
+    sign, determinant = np.linalg.slogdet(2 * np.pi * bend)
+    good = (np.abs(mean - nodes).max(1) < 1e-6) & (sign > 0)
+    return tilts, total - (tilts * nodes).sum(1) - determinant / 2, good
+
+
+def _potential(points: np.ndarray, fit: _Fit, hidden: Unit) -> np.ndarray:
+    """What the hidden neurons and the field along the projections add to ln p at each point."""
+    return np.asarray(_cumulant(hidden, points @ fit.weights.T + fit.biases)).sum(1) + points @ fit.field
+
+
+def _cumulant(unit: Unit, fields: np.ndarray) -> np.ndarray:
+    with jax.enable_x64(True):
+        return np.asarray(unit.cumulant(jnp.asarray(fields)))
+
+
+def _mean(unit: Unit, fields: np.ndarray) -> np.ndarray:
+    with jax.enable_x64(True):
+        return np.asarray(unit.mean(jnp.asarray(fields)))
+
+
+def _fitted(mesh: Mesh, seen: np.ndarray, hidden: Unit, count: int) -> _Fit:
+    """The kinks of the concave problem, the strongest as hidden neurons, and these fitted on the mesh."""
+    normals, offsets = _kinks(seen)
+    strengths, field = _strengths(mesh, seen, normals, offsets)
+    best = np.argsort(-strengths)[:count]
+    best = best[strengths[best] > 1e-6] if (strengths[best] > 1e-6).any() else best[:1]
+    low, high = hidden.range
+    # q |x - z| is what a neuron with values low and high adds at large strength, up to a field along its direction.
+    scale = 2 * np.maximum(strengths[best], 0.05) / (high - low)
+    weights = scale[:, None] * normals[best]
+    start = _Fit(weights, -scale * offsets[best], field - (low + high) / 2 * weights.sum(0))
+    return _refined(mesh, seen, hidden, start)
+
+
+def _kinks(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Directions spread evenly over half a sphere, and offsets at the quantiles of the data along each."""
+    count = seen.shape[1]
+    if count == 1:
+        normals = np.ones((1, 1))
+    elif count == 2:
+        angles = np.arange(12) * np.pi / 12
+        normals = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    else:
+        grid = np.array([row for row in product((-1, 0, 1), repeat=count) if any(row) and row > tuple(-x for x in row)])
+        normals = grid / np.linalg.norm(grid, axis=1, keepdims=True)
+    along = seen @ normals.T
+    ends = along.min(0), along.max(0)
+    places = np.linspace(0, 1, _OFFSETS + 2)[1:-1]
+    offsets = ends[0] + places[:, None] * (ends[1] - ends[0])
+    return np.repeat(normals, _OFFSETS, axis=0), offsets.T.ravel()
+
+
+def _strengths(mesh: Mesh, seen: np.ndarray, normals: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The concave problem: q >= 0 of every kink, and a field along the projections."""
+    functions = np.concatenate([np.abs(mesh.nodes @ normals.T - offsets), mesh.nodes], axis=1)
+    wanted = np.concatenate([np.abs(seen @ normals.T - offsets).mean(0), seen.mean(0)])
+
+    def lost(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        logs = mesh.log_weights + functions @ parameters
+        log_z = np.logaddexp.reduce(logs)
+        slope = np.exp(logs - log_z) @ functions - wanted
+        return float(log_z - wanted @ parameters + 1e-4 * parameters @ parameters), slope + 2e-4 * parameters
+
+    bounds = [(0.0, None)] * len(offsets) + [(None, None)] * seen.shape[1]
+    found = minimize(lost, np.zeros(len(wanted)), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
+    return found.x[: len(offsets)], found.x[len(offsets) :]
+
+
+def _refined(mesh: Mesh, seen: np.ndarray, hidden: Unit, start: _Fit) -> _Fit:
+    """The couplings, biases and the field of largest likelihood on the mesh, from a start; the likelihood never falls."""
+    shapes = [part.shape for part in start]
+    cuts = np.cumsum([part.size for part in start])[:-1]
+
+    def parts(parameters: np.ndarray) -> _Fit:
+        pieces = zip(np.split(parameters, cuts), shapes, strict=True)
+        return _Fit(*(piece.reshape(shape) for piece, shape in pieces))
+
+    def statistics(points: np.ndarray, weights: np.ndarray, fit: _Fit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        means = weights[:, None] * _mean(hidden, points @ fit.weights.T + fit.biases)
+        return means.T @ points, means.sum(0), weights @ points
+
+    even = np.full(len(seen), 1 / len(seen))
+
+    def lost(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        fit = parts(parameters)
+        logs = mesh.log_weights + _potential(mesh.nodes, fit, hidden)
+        log_z = np.logaddexp.reduce(logs)
+        model, wanted = statistics(mesh.nodes, np.exp(logs - log_z), fit), statistics(seen, even, fit)
+        slope = np.concatenate([(a - b).ravel() for a, b in zip(model, wanted, strict=True)])
+        value = log_z - _potential(seen, fit, hidden).mean()
+        return float(value + 1e-5 * parameters @ parameters), slope + 2e-5 * parameters
+
+    begin = np.concatenate([part.ravel() for part in start])
+    return parts(minimize(lost, begin, jac=True, method="L-BFGS-B", options={"maxiter": 300}).x)

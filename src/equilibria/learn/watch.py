@@ -1,0 +1,129 @@
+"""A callback that looks whether the chains of a run still tell the truth about its network."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from equilibria import check
+from equilibria.equilibrators.conditioned import conditioned
+from equilibria.equilibrators.ladder import swept
+from equilibria.learn.stopping import Callback, Row, StopRun
+from equilibria.model.network import Network, State, by_layer
+from equilibria.random import as_key
+
+_EARLIEST = 64  # updates before which growth means nothing
+_STEADY = (
+    0.75,
+    1.5,
+)  # growth per update in one doubling of the steps over that in the one before: 1 is a straight line
+_APART = 1.0  # standard deviations of the energy between chains from noise and from data
+
+
+class WatchMixing(Callback):
+    """Warns, or ends a run, when its chains do not mix: singular values that only grow, or chains that remember their start.
+
+    Where persistent chains do not cross between clusters, the gradient cannot mend the clusters' weights, and the largest
+    singular value grows by the same amount in every update; in a machine that learns in equilibrium it slows down. And
+    with data at hand, whenever the number of updates has doubled, chains from random starts and from data make some
+    sweeps: if their energies stay apart, draws of the machine depend on where they begin.
+
+    Args:
+        data: (examples, size) for the first layer; None looks at singular values only.
+        stop: ends the run instead of warning.
+        sweeps: of the chains from both kinds of starts.
+        chains: of each kind.
+        coupling: the number of the coupling whose singular values are looked at.
+        key: a random key or a seed.
+
+    Attributes:
+        found: what was found, by step.
+
+    Raises:
+        ValueError: if a number is out of its range.
+
+    >>> import equilibria as eq
+    >>> watch = WatchMixing(np.eye(4), sweeps=20)
+    >>> run = eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(1), steps=8, callbacks=[watch], key=1)
+    >>> watch.found
+    {}
+    """
+
+    def __init__(
+        self,
+        data: ArrayLike | None = None,
+        *,
+        stop: bool = False,
+        sweeps: int = 200,
+        chains: int = 100,
+        coupling: int = 0,
+        key: Array | int = 0,
+    ):
+        self.data, self.stop, self.coupling = None if data is None else np.asarray(data), stop, coupling
+        self.sweeps, self.chains, self.key = check.count("sweeps", sweeps), check.count("chains", chains), as_key(key)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget an earlier run."""
+        self.found: dict[int, str] = {}
+        self._values: dict[int, float] = {}
+        self._looked = 0
+        self._told: set[str] = set()
+
+    def record(self, step: int, parameters: Any, row: Row) -> None:
+        """Look at the largest singular value, and now and then at chains from both kinds of starts."""
+        weights = np.asarray(parameters.couplings[self.coupling].matrix())
+        self._values[step] = float(np.linalg.norm(weights, 2))
+        self._tell(step, "growth", self._growth(step))
+        if self.data is not None and step >= 2 * self._looked:
+            self._looked = step
+            self._tell(step, "starts", self._starts(step, parameters))
+
+    def _tell(self, step: int, kind: str, reason: str | None) -> None:
+        if reason is None or kind in self._told:
+            return
+        self._told.add(kind)
+        self.found[step] = reason
+        advice = "start from the data's fields, take a recipe that mixes such as tempered(...), or a smaller rate"
+        if self.stop:
+            raise StopRun(f"{reason}; {advice}")
+        warnings.warn(f"step {step}: {reason}; {advice}", stacklevel=2)
+
+    def _growth(self, step: int) -> str | None:
+        """Whether the value grows by the same amount in every update, over the last three doublings of the steps."""
+        steps = np.array(sorted(self._values))
+        if step < _EARLIEST or steps[0] > step / 8:
+            return None
+        values = np.interp(step / 2.0 ** np.arange(4), steps, [self._values[number] for number in steps])
+        gains = -np.diff(values) / (step / 2.0 ** np.arange(1, 4))  # for each update, newest doubling first
+        if (gains <= 0).any() or not all(_STEADY[0] < ratio < _STEADY[1] for ratio in gains[:-1] / gains[1:]):
+            return None
+        told = ", ".join(f"{value:.3g}" for value in values[::-1])
+        return f"the largest singular value grows by the same amount in every update ({told} at each doubling of the steps)"
+
+    def _starts(self, step: int, network: Network) -> str | None:
+        """Whether chains from noise and from data still differ after the sweeps."""
+        rows = np.asarray(by_layer(network, self.data, missing=True)[network.names[0]], np.float32)  # type: ignore[arg-type]
+        pick, draw, run = jax.random.split(jax.random.fold_in(self.key, step), 3)
+        keys = jax.random.split(draw, len(network.layers))
+        state: State = {
+            layer.name: layer.unit.sample(here, jnp.zeros((2 * self.chains, layer.size)))
+            for layer, here in zip(network.layers, keys, strict=True)
+        }
+        chosen = jnp.asarray(rows)[jax.random.choice(pick, len(rows), (self.chains,))]
+        first = network.names[0]
+        at_random = state[first][self.chains :]
+        state[first] = state[first].at[self.chains :].set(jnp.where(jnp.isnan(chosen), at_random, chosen))
+        state = swept(network, state, jnp.ones(()), jnp.asarray(self.sweeps), run)
+        energies = np.asarray(conditioned(network, (), 1.0).summed_out(state), np.float64)
+        noise, data = energies[: self.chains], energies[self.chains :]
+        gap = abs(noise.mean() - data.mean()) / max(np.sqrt((noise.var() + data.var()) / 2), 1e-12)
+        if gap < _APART:
+            return None
+        return f"energies of chains from noise and from data are {gap:.1f} deviations apart after {self.sweeps} sweeps"

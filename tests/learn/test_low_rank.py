@@ -1,0 +1,85 @@
+"""A start of low rank: its ln Z against enumeration, its draws against the data's clusters, its likelihood against others'."""
+
+import numpy as np
+import pytest
+
+import equilibria as eq
+
+
+def clusters(centres, shares, flips, size, seed=0):
+    """Rows near some centres, each neuron flipped with a small probability."""
+    rng = np.random.default_rng(seed)
+    which = rng.choice(len(centres), size, p=shares)
+    return np.abs(centres[which] - (rng.random((size, centres.shape[1])) < flips)).astype(np.float32), which
+
+
+RNG = np.random.default_rng(1)
+LINE = np.stack([np.zeros(60), np.ones(60)])
+TRIANGLE = RNG.integers(0, 2, (3, 60))
+CASES = {
+    "two clusters in one direction": (LINE, [0.3, 0.7], 1),
+    "three clusters in two": (TRIANGLE, [0.2, 0.3, 0.5], 2),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    centres, shares, components = CASES[request.param]
+    rows, which = clusters(centres, shares, 0.1, 2000)
+    return rows, which, centres, eq.low_rank_start(rows, 10, components=components, scale=0.0, key=0)
+
+
+def nearest(rows, centres):
+    return np.argmin(np.abs(np.asarray(rows)[:, None] - centres).sum(-1), axis=1)
+
+
+def test_ln_z_is_that_of_enumeration(case):
+    rows, _, _, start = case
+    # Sixty neurons: the saddle point is off by some hundredths of a nat.
+    assert start.log_partition == pytest.approx(eq.log_partition(start.network).value, abs=0.1)
+    assert start.likelihood == pytest.approx(eq.log_likelihood(start.network, rows).value, abs=0.1)
+
+
+def test_every_cluster_has_its_weight(case):
+    _, which, centres, start = case
+    shares = np.bincount(which) / len(which)
+    for draws in (eq.sample(start.network, eq.Exact(), chains=2000, key=1)["visible"], start.draws(2000, key=2)):
+        found = np.bincount(nearest(draws, centres), minlength=len(centres)) / 2000
+        # Five sigma of 2,000 draws, and 0.02 for what ten hidden neurons cannot do.
+        assert (np.abs(found - shares) < 5 * np.sqrt(shares * (1 - shares) / 2000) + 0.02).all()
+
+
+def test_it_explains_the_data_better_than_independent_neurons(case):
+    rows, which, _, start = case
+    alone = eq.independent_site_biases(eq.rbm(60, 1, scale=0.0, key=0), rows)
+    # What generated the data: flips of a tenth around the centre, and the choice of it.
+    shares = np.bincount(which) / len(which)
+    truth = 60 * (0.1 * np.log(0.1) + 0.9 * np.log(0.9)) + shares @ np.log(shares)
+    assert start.likelihood > eq.log_likelihood(alone, rows).value + 5
+    assert start.likelihood > truth - 1.5
+
+
+def test_draws_are_those_of_the_machine(case):
+    """A neuron by neuron comparison of draws without a chain with exact ones."""
+    _, _, _, start = case
+    exact = np.asarray(eq.sample(start.network, eq.Exact(), chains=4000, key=1)["visible"], np.float64)
+    drawn = np.asarray(start.draws(4000, key=3), np.float64)
+    # Means of 4,000 draws of each kind, five sigma, and the saddle point's error.
+    assert np.abs(exact.mean(0) - drawn.mean(0)).max() < 5 * np.sqrt(0.5 / 4000) + 0.02
+    assert np.abs(np.cov(exact.T) - np.cov(drawn.T)).max() < 0.06
+
+
+def test_spins_are_learned_as_well():
+    rows, _ = clusters(LINE, [0.3, 0.7], 0.1, 1000)
+    start = eq.low_rank_start(2 * rows - 1, 6, visible=eq.Spin(), hidden=eq.Spin(), components=1, scale=0.0, key=0)
+    assert start.log_partition == pytest.approx(eq.log_partition(start.network).value, abs=0.1)
+
+
+def test_what_does_not_fit_is_refused():
+    rows = np.eye(6)
+    with pytest.raises(ValueError, match=r"components: got 5; allowed: from 1 to 4"):
+        eq.low_rank_start(rows, 3, components=5, key=0)
+    with pytest.raises(ValueError, match=r"visible: got Gaussian units; allowed: two-valued"):
+        eq.low_rank_start(rows, 3, visible=eq.Gaussian(), key=0)
+    with pytest.raises(ValueError, match=r"data: got 2 among the values"):
+        eq.low_rank_start(2 * rows, 3, key=0)
