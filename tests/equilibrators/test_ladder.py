@@ -41,18 +41,27 @@ def test_exchange_along_networks_samples_the_boltzmann_law(machine, temperature)
     assert rest.info["round_trips"] > 0
 
 
+def share_above(network, ladder, chains):
+    """How many of the chains are in the upper valley after 200 rounds along a ladder, started below."""
+    start = {layer.name: -np.ones((chains, layer.size), np.float32) for layer in network.layers}
+    draws = eq.equilibrate(network, eq.Tempered(200, ladder=ladder), start, key=3)["visible"]
+    return (np.asarray(draws).mean(1) > 0).mean()
+
+
 def test_exchanges_by_a_wrong_rule_are_noticed(monkeypatch):
-    """A negative control: with the sign of the energies turned round the laws of the rungs are off."""
+    """Two valleys that no sweep crosses: their weights come from exchanges alone, and are wrong if all are accepted."""
     from equilibria.equilibrators import temper
 
-    network = machines.DISCRETE["rbm binary"]
-    monkeypatch.setattr(temper, "reduced", lambda system, state: -ladders.reduced(system, state))
-    rest = eq.equilibrate(network, eq.Tempered(61, ladder=others(network)), chains=CHAINS, temperature=0.5, key=11)
-    exact = oracle.enumerate_states(network, 0.5).probabilities
-    there = oracle.frequencies(network, {name: layer[2] for name, layer in rest.carry.states.items()})
-    last = oracle.enumerate_states(others(network)[0], 0.5).probabilities
-    wrong = [np.abs(oracle.frequencies(network, rest.state) - exact).sum() / 2, np.abs(there - last).sum() / 2]
-    assert max(wrong) > 1.2 * oracle.total_variation_bound(exact, CHAINS)
+    layers = [eq.Layer("visible", eq.Spin(), np.full(12, 0.04)), eq.Layer("hidden", eq.Spin(), np.zeros(2))]
+    network = eq.Network(layers, [eq.Dense(("visible", "hidden"), np.ones((12, 2)))])
+    ladder = [scaled(network, share) for share in (0.1, 0.25, 0.4, 0.6, 0.8)]
+    exact = oracle.enumerate_states(network)
+    above = exact.probabilities[exact.states[:, :12].mean(1) > 0].sum()
+    error = np.sqrt(above * (1 - above) / 2000)
+    assert abs(share_above(network, ladder, 2000) - above) < 5 * error
+    monkeypatch.setattr(temper, "reduced", lambda system, state: 0 * ladders.reduced(system, state))
+    wrong = share_above(network, ladder, 2001)  # one more chain, so that the wrong rule is compiled
+    assert abs(wrong - above) > 7 * error
 
 
 def test_a_clamped_network_is_tempered_under_its_clamp():

@@ -42,7 +42,7 @@ def test_chains_that_stay_at_data_are_found():
 
 
 def test_tempering_is_said_to_mix_the_same_machine():
-    found = eq.diagnose(valleys(1.0), UP, how=eq.Tempered(1000, rungs=6), **HOW)
+    found = eq.diagnose(valleys(1.0), UP, how=eq.Tempered(2500, rungs=6), **HOW)
     assert found.mixed, found
 
 

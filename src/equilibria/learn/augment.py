@@ -85,9 +85,9 @@ class Augmented(Rule):
         """As the rule says."""
         return self.rule.shared(carry)
 
-    def draws(self, carry: PyTree) -> Mapping[str, Array] | None:
+    def persistent(self, carry: PyTree) -> Mapping[str, Array] | None:
         """As the rule says."""
-        return self.rule.draws(carry)
+        return self.rule.persistent(carry)
 
     @property
     def law_temperature(self) -> Array:

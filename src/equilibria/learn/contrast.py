@@ -157,7 +157,7 @@ class Recipe(NetworkRule):
             }
         return carry
 
-    def draws(self, carry: dict[str, Any]) -> State | None:
+    def persistent(self, carry: dict[str, Any]) -> State | None:
         """The persistent chains, where there are any."""
         return carry.get("chains")
 
@@ -276,7 +276,7 @@ class _Shown:
             "base": base,
         }
         begun = {**rest, **random, **sources[phase.start]}
-        return {name: completed(layer, {**random, **self.filled}.get(name)) for name, layer in begun.items()}
+        return {name: completed(layer, {**begun, **random, **self.filled}[name]) for name, layer in begun.items()}
 
     def reached(self, phase: Phase, sign: Array, base: State) -> _Reached:
         """A phase come to rest; the conditioned network is made once, for the relaxation and for the gradient."""

@@ -99,13 +99,13 @@ class Rule(eqx.Module):
         """Numbers for the history about a change of the parameters."""
         return {}
 
-    def draws(self, carry: PyTree) -> Mapping[str, Array] | None:
+    def persistent(self, carry: PyTree) -> Mapping[str, Array] | None:
         """The persistent chains in the carry, draws of the network that is learned; None where there are none."""
         return None
 
     @property
     def law_temperature(self) -> Array:
-        """The temperature of the law that `draws` are from."""
+        """The temperature of the law that `persistent` chains draw from."""
         return jnp.ones(())
 
     def shared(self, carry: PyTree) -> PyTree:

@@ -123,7 +123,7 @@ class Keeper:
     def begin(self, carry: Any) -> None:
         """Take up what an earlier part of the run has kept, or keep the network it begins with."""
         step = int(carry.step)
-        if self.acceptance is not None and self.loop.rule.draws(carry.rule) is None:
+        if self.acceptance is not None and self.loop.rule.persistent(carry.rule) is None:
             check.refuse(
                 "keep", f"{self.acceptance:g}, a share of exchanges", "steps, for a recipe without persistent chains"
             )
@@ -188,11 +188,12 @@ class Keeper:
     def _here(self, carry: Any) -> _Place:
         """Where the run is; its chains, which lag behind by an update, make a sweep of their own here."""
         whole = self.loop.layout.gathered(carry)
-        step, chains = int(whole.step), self.loop.rule.draws(whole.rule)
+        step, chains = int(whole.step), self.loop.rule.persistent(whole.rule)
         if chains is not None:
             here = jax.random.fold_in(self.key, step)
-            chains = swept(whole.parameters, chains, self._temperature(), jnp.asarray(1), here)
-        return _Place(step, jax.tree.map(jnp.copy, whole.parameters), chains)
+            chains = swept(whole.parameters, dict(chains), self._temperature(), jnp.asarray(1), here)
+        kept = None if chains is None else dict(chains)
+        return _Place(step, jax.tree.map(jnp.copy, whole.parameters), kept)
 
     def _first(self, here: _Place) -> _Place:
         """The network that a run begins with, whose ln Z annealing finds: its couplings are weak."""
@@ -221,9 +222,10 @@ class Keeper:
         )
 
     def _overlap(self, first: _Place, second: _Place) -> float:
-        return float(
-            crossing(first.network, second.network, first.chains, second.chains, self._temperature()).acceptance()
-        )
+        if first.chains is None or second.chains is None:  # a share was only accepted with chains
+            return 1.0
+        seen = crossing(first.network, second.network, first.chains, second.chains, self._temperature())
+        return float(seen.acceptance())
 
     def _keep(self, here: _Place) -> None:
         here = here if np.isfinite(here.log_partition) else self._measured(here)

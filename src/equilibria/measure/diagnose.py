@@ -243,7 +243,7 @@ class _Observe(eqx.Module):
         values, first = jnp.asarray(rows, float), self.network.names[0]
         hidden = [name for name in self.network.names if name != first]
         alone = not any(set(coupling.ends) <= set(hidden) for coupling in self.network.couplings)
-        energy = np.full(len(rows), np.nan)
+        energy: Any = np.full(len(rows), np.nan)
         if alone:
             energy = self.network.free_energy({first: values}, hidden, self.temperature) / self.temperature
         return {"energy": energy, **self._of_rows(values)}
@@ -256,7 +256,7 @@ def _dataset(values: Mapping[str, np.ndarray], dims: tuple[str, ...], starts: li
 
 def _table(draws: xr.Dataset, every: int) -> xr.Dataset:
     """R-hat and its like of each number, and how far its means from the two kinds of starts are apart."""
-    rows: dict[str, Convergence] = {name: convergence(draws[name].values) for name in draws}
+    rows: dict[str, Convergence] = {str(name): convergence(draws[name].values) for name in draws}
     random = draws.start.values == "random"
     gaps = []
     for name in draws:
@@ -277,10 +277,10 @@ def _table(draws: xr.Dataset, every: int) -> xr.Dataset:
 def _verdict(mixed: bool, table: xr.Dataset, with_data: bool, steps: int) -> str:
     if mixed:
         return "mixed"
-    worst = str(table.observable.values[int(table.r_hat.argmax())])
+    worst = str(table.observable.values[int(table.r_hat.values.argmax())])
     time = float(table.autocorrelation_time.max())
     if with_data and float(table.gap.max()) > 0.5:
-        apart = str(table.observable.values[int(table.gap.argmax())])
+        apart = str(table.observable.values[int(table.gap.values.argmax())])
         why = f"chains started at data stay there (their {apart} is {float(table.gap.max()):.1f} deviations off)"
         return f"not mixed: {why}; try how=Tempered(...), or train with chains that mix: tempered(...), or more steps"
     if float(table.r_hat.max()) > 1.1 or time > steps / 10:

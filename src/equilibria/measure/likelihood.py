@@ -192,8 +192,8 @@ def unnormalised(network: Network, data: Mapping[str, ArrayLike], temperature: f
 def _with_missing(network: Network, data: Mapping[str, ArrayLike], temperature: float) -> np.ndarray:
     """The same where entries are missing: examples that miss nothing as ever, the others by sums over what they miss."""
     rows = {name: np.asarray(values, np.float32) for name, values in data.items()}
-    missing = np.stack([np.isnan(values).any(1) for values in rows.values()]).any(0)
-    found = np.empty(len(missing), np.float32)
+    missing = np.any([np.isnan(values).any(1) for values in rows.values()], axis=0)
+    found = np.empty(missing.size, np.float32)
     if not missing.all():
         found[~missing] = unnormalised(network, {name: v[~missing] for name, v in rows.items()}, temperature)
     gaps = {name: values[missing] for name, values in rows.items()}

@@ -59,7 +59,7 @@ def completions(
     shown = {name: parted(values) for name, values in data.items()}
     systems = [held(name, part) for name, part in shown.items()]
     try:
-        hidden = exact.plan(conditioned(network, systems, temperature)).states
+        hidden: float = exact.plan(conditioned(network, systems, temperature)).states
     except ValueError:
         if not few:
             given = f"up to {sites.max()} missing sites in an example" if alone else "missing entries"

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from equilibria import check
 from equilibria.model.units.unit import Unit
 
-_FAR = 2.5  # beyond, the continued fraction; with 14 levels it is exact to eleven digits from here on
+_FAR = 2.5  # beyond, the continued fraction; with 14 levels it is exact to eight digits from here on
 _LEVELS = 14
 
 
@@ -34,7 +34,8 @@ class _Half(NamedTuple):
 def _half(field: Array) -> _Half:
     field = jnp.asarray(field)
     far = jnp.maximum(-field, _FAR)
-    tail = jnp.zeros_like(far)
+    # What is left out is taken as the fraction that repeats its last level without end: its own fixed point.
+    tail = (jnp.sqrt(jnp.square(far) + 4 * (_LEVELS + 1)) - far) / 2
     for level in range(_LEVELS, 1, -1):
         tail = level / (far + tail)
     near = jnp.maximum(field, -_FAR)
