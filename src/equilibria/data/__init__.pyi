@@ -11,9 +11,6 @@ from .patterns import corrupt as corrupt
 from .patterns import random_patterns as random_patterns
 from .planted import planted_data as planted_data
 from .planted import planted_receptive_fields as planted_receptive_fields
-from .tables.kinds import kind_of as kind_of
-from .tables.reading import Table as Table
-from .tables.reading import read_table as read_table
 from .sequences import Sequences as Sequences
 from .sequences import as_states as as_states
 from .sequences import one_hot as one_hot
@@ -22,3 +19,6 @@ from .sequences import read_fasta as read_fasta
 from .sequences import sequence_weights as sequence_weights
 from .sequences import states_of as states_of
 from .sequences import write_fasta as write_fasta
+from .tables.kinds import kind_of as kind_of
+from .tables.reading import Table as Table
+from .tables.reading import read_table as read_table
