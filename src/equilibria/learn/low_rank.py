@@ -28,6 +28,7 @@ from jax.typing import ArrayLike
 from scipy.optimize import minimize
 
 from equilibria import check
+from equilibria.learn.mesh import Mesh, mesh_over
 from equilibria.model.architectures import rbm
 from equilibria.model.network import Network
 from equilibria.model.transforms import independent_site_biases
@@ -35,25 +36,8 @@ from equilibria.model.units import Binary, Unit
 from equilibria.random import as_key
 
 _MOST_COMPONENTS = 4
-_POINTS = {1: 400, 2: 90, 3: 36, 4: 20}  # of the mesh along each direction at most
-_SPACING = 0.7  # of the mesh, in standard deviations of independent neurons along the direction
 _OFFSETS = 9  # kinks along each direction
-_TOGETHER = 4096  # nodes that are worked on together
 _STRONG = 2.0  # a component counts if its variance is that of so many average neurons
-
-
-class Mesh(NamedTuple):
-    """Projections on a mesh, and what independent neurons weigh there.
-
-    Attributes:
-        nodes: (nodes, components), the projections m.
-        tilts: (nodes, components), the fields mu along the components in which independent neurons have that mean.
-        log_weights: (nodes,), ln of rho times the volume of a cell.
-    """
-
-    nodes: np.ndarray
-    tilts: np.ndarray
-    log_weights: np.ndarray
 
 
 class LowRank(NamedTuple):
@@ -135,7 +119,7 @@ def low_rank_start(
     base = np.asarray(start.layers[0].bias, np.float64)
     directions = _directions(rows, components)
     count = min(size, 4 * len(directions) if neurons is None else check.count("neurons", neurons))
-    mesh = _mesh(visible, base, directions, rows @ directions.T)
+    mesh = mesh_over(visible, base, directions, rows @ directions.T)
     fit = _fitted(mesh, rows @ directions.T, hidden, count)
     weights = np.array(start.couplings[0].matrix(), np.float64)
     weights[:, : len(fit.weights)] = (fit.weights @ directions).T
@@ -170,61 +154,6 @@ def _directions(rows: np.ndarray, components: int | None) -> np.ndarray:
     if not 1 <= check.count("components", components) <= min(_MOST_COMPONENTS, rows.shape[1]):
         check.refuse("components", components, f"from 1 to {min(_MOST_COMPONENTS, rows.shape[1])}")
     return vectors.T[::-1][:components]
-
-
-def _mesh(unit: Unit, base: np.ndarray, directions: np.ndarray, seen: np.ndarray) -> Mesh:
-    """A mesh over where the data are and some way beyond, with the weight of independent neurons at each node."""
-    count = len(directions)
-    with jax.enable_x64(True):
-        width = np.sqrt(np.asarray(unit.variance(jnp.asarray(base))) @ (directions**2).T)
-        axes = []
-        for axis in range(count):
-            low, high = seen[:, axis].min() - 6 * width[axis], seen[:, axis].max() + 6 * width[axis]
-            # No projection lies outside of what all neurons together can give.
-            ends = np.sort([value * directions[axis] for value in unit.range], axis=0).sum(1)
-            low, high = max(low, ends[0]), min(high, ends[1])
-            points = int(np.clip(np.ceil((high - low) / (_SPACING * width[axis])), 8, _POINTS[count]))
-            axes.append(np.linspace(low, high, points + 2)[1:-1])
-        nodes = np.array(list(product(*axes)))
-        cell = np.prod([axis[1] - axis[0] for axis in axes])
-        parts = np.array_split(nodes, -(-len(nodes) // _TOGETHER))
-        found = [_saddles(unit, base, directions, part) for part in parts]
-    tilts, logs, good = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
-    return Mesh(nodes[good], tilts[good], logs[good] + np.log(cell))
-
-
-def _saddles(
-    unit: Unit, base: np.ndarray, directions: np.ndarray, nodes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The tilt at which independent neurons have each node as their mean projection, ln rho there, and where there is one."""
-
-    def at(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        fields = jnp.asarray(base + tilt @ directions)
-        total = np.asarray(unit.cumulant(fields)).sum(1)
-        mean = np.asarray(unit.mean(fields)) @ directions.T
-        bend = np.einsum("ni,ai,bi->nab", np.asarray(unit.variance(fields)), directions, directions)
-        return total, mean, bend
-
-    tilts = np.zeros_like(nodes)
-    value = np.full(len(nodes), -np.inf)
-    step = np.zeros_like(nodes)
-    for _ in range(60):  # damped Newton on a convex function: a step that does not lower it is halved
-        trial = tilts + step
-        total, mean, bend = at(trial)
-        height = (trial * nodes).sum(1) - total
-        better = height >= value - 1e-12
-        tilts, value = np.where(better[:, None], trial, tilts), np.where(better, height, value)
-        slope = nodes - mean
-        newton = np.linalg.solve(bend + 1e-12 * np.eye(bend.shape[1]), slope[..., None])[..., 0]
-        length = np.linalg.norm(newton, axis=1, keepdims=True)
-        newton *= np.minimum(1.0, 4.0 / np.maximum(length, 1e-12))
-        step = np.where(better[:, None], newton, step / 2)
-        if np.abs(step).max() < 1e-9:
-            break
-    total, mean, bend = at(tilts)
-    sign, determinant = np.linalg.slogdet(2 * np.pi * bend)
-    good = (np.abs(mean - nodes).max(1) < 1e-6) & (sign > 0)
-    return tilts, total - (tilts * nodes).sum(1) - determinant / 2, good
 
 
 def _potential(points: np.ndarray, fit: _Fit, hidden: Unit) -> np.ndarray:

@@ -1,0 +1,104 @@
+"""What configurations of independent neurons weigh by their projections on a few directions, on a mesh.
+
+The weight of all configurations with projections m is the saddle point of its Laplace transform (Daniels 1954): the tilt
+mu along the directions in which independent neurons have m as their mean.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equilibria.model.units import Unit
+
+_POINTS = {1: 400, 2: 90, 3: 36, 4: 20}  # of the mesh along each direction at most
+_SPACING = 0.7  # of the mesh, in standard deviations of independent neurons along the direction
+_TOGETHER = 4096  # nodes that are worked on together
+
+
+class Mesh(NamedTuple):
+    """Projections on a mesh, and what independent neurons weigh there.
+
+    Attributes:
+        nodes: (nodes, components), the projections m.
+        tilts: (nodes, components), the fields mu along the components in which independent neurons have that mean.
+        log_weights: (nodes,), ln of rho times the volume of a cell.
+    """
+
+    nodes: np.ndarray
+    tilts: np.ndarray
+    log_weights: np.ndarray
+
+
+def mesh_over(unit: Unit, base: np.ndarray, directions: np.ndarray, seen: np.ndarray) -> Mesh:
+    """A mesh over where the data are and some way beyond, with the weight of independent neurons at each node.
+
+    Args:
+        unit: of the neurons.
+        base: (size,), their fields.
+        directions: (components, size), orthogonal.
+        seen: (examples, components), the projections of the data.
+
+    Returns:
+        The mesh.
+
+    >>> from equilibria.model.units import Binary
+    >>> even = mesh_over(Binary(), np.zeros(30), np.full((1, 30), 30**-0.5), np.array([[1.0], [4.0]]))
+    >>> float(np.logaddexp.reduce(even.log_weights) - 30 * np.log(2)).__round__(2)  # of 2^30 configurations
+    -0.0
+    """
+    count = len(directions)
+    with jax.enable_x64(True):
+        width = np.sqrt(np.asarray(unit.variance(jnp.asarray(base))) @ (directions**2).T)
+        axes = []
+        for axis in range(count):
+            low, high = seen[:, axis].min() - 6 * width[axis], seen[:, axis].max() + 6 * width[axis]
+            # No projection lies outside of what all neurons together can give.
+            ends = np.sort([value * directions[axis] for value in unit.range], axis=0).sum(1)
+            low, high = max(low, ends[0]), min(high, ends[1])
+            points = int(np.clip(np.ceil((high - low) / (_SPACING * width[axis])), 8, _POINTS[count]))
+            axes.append(np.linspace(low, high, points + 2)[1:-1])
+        nodes = np.array(list(product(*axes)))
+        cell = np.prod([axis[1] - axis[0] for axis in axes])
+        parts = np.array_split(nodes, -(-len(nodes) // _TOGETHER))
+        found = [_saddles(unit, base, directions, part) for part in parts]
+    tilts, logs, good = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
+    return Mesh(nodes[good], tilts[good], logs[good] + np.log(cell))
+
+
+def _saddles(
+    unit: Unit, base: np.ndarray, directions: np.ndarray, nodes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The tilt at which independent neurons have each node as their mean projection, ln rho there, and where there is one."""
+
+    def at(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        fields = jnp.asarray(base + tilt @ directions)
+        total = np.asarray(unit.cumulant(fields)).sum(1)
+        mean = np.asarray(unit.mean(fields)) @ directions.T
+        bend = np.einsum("ni,ai,bi->nab", np.asarray(unit.variance(fields)), directions, directions)
+        return total, mean, bend
+
+    tilts = np.zeros_like(nodes)
+    value = np.full(len(nodes), -np.inf)
+    step = np.zeros_like(nodes)
+    for _ in range(60):  # damped Newton on a convex function: a step that does not lower it is halved
+        trial = tilts + step
+        total, mean, bend = at(trial)
+        height = (trial * nodes).sum(1) - total
+        better = height >= value - 1e-12
+        tilts, value = np.where(better[:, None], trial, tilts), np.where(better, height, value)
+        slope = nodes - mean
+        newton = np.linalg.solve(bend + 1e-12 * np.eye(bend.shape[1]), slope[..., None])[..., 0]
+        length = np.linalg.norm(newton, axis=1, keepdims=True)
+        newton *= np.minimum(1.0, 4.0 / np.maximum(length, 1e-12))
+        step = np.where(better[:, None], newton, step / 2)
+        if np.abs(step).max() < 1e-9:
+            break
+    total, mean, bend = at(tilts)
+    sign, determinant = np.linalg.slogdet(2 * np.pi * bend)
+    good = (np.abs(mean - nodes).max(1) < 1e-6) & (sign > 0)
+    return tilts, total - (tilts * nodes).sum(1) - determinant / 2, good
