@@ -35,7 +35,6 @@ from .learn.backprop import unrolled_backprop as unrolled_backprop
 from .learn.contrast import Recipe as Recipe
 from .learn.contrast import contrast as contrast
 from .learn.journey import Diverged as Diverged
-from .learn.low_rank import LowRank as LowRank
 from .learn.low_rank import low_rank_start as low_rank_start
 from .learn.phase import Phase as Phase
 from .learn.rates import scale_by_coupling as scale_by_coupling
@@ -61,7 +60,6 @@ from .learn.train import Run as Run
 from .learn.train import train as train
 from .learn.trajectory import Trajectory as Trajectory
 from .learn.watch import WatchMixing as WatchMixing
-from .measure.diagnose import Diagnosis as Diagnosis
 from .measure.diagnose import diagnose as diagnose
 from .measure.estimate import Estimate as Estimate
 from .measure.likelihood import label_probabilities as label_probabilities
