@@ -16,6 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria.learn.phase import drawn
+from equilibria.model.missing import completed
 from equilibria.model.network import Network, State
 from equilibria.model.transforms import site_biases
 
@@ -60,7 +61,8 @@ def chains_at(network: Network, data: State, chains: int, key: Array) -> State:
     """
     choose, rest = jax.random.split(key)
     index = jax.random.randint(choose, (chains,), 0, len(next(iter(data.values()))))
-    return {**drawn(network, (chains,), rest), **{name: jnp.asarray(rows[index], float) for name, rows in data.items()}}
+    random = drawn(network, (chains,), rest)
+    return random | {name: jnp.asarray(completed(rows[index], random[name]), float) for name, rows in data.items()}
 
 
 def natural_rate(network: Network, data: Mapping[str, ArrayLike]) -> float:
@@ -102,7 +104,7 @@ def largest_variance(values: ArrayLike) -> float:
     4.0
     """
     rows = np.asarray(values[:: -(-len(values) // _ROWS)], np.float32)  # type: ignore[index, arg-type]
-    rows = rows - rows.mean(0)
+    rows = np.nan_to_num(rows - np.nanmean(rows, axis=0))  # what is missing varies with nothing
     direction = np.random.default_rng(0).standard_normal(rows.shape[1]).astype(np.float32)
     found = 0.0
     for _ in range(_ROUNDS):

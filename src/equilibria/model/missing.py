@@ -32,6 +32,14 @@ class Partial(eqx.Module):
     def __len__(self) -> int:
         return len(self.values)
 
+    def __getitem__(self, index: Any) -> Partial:
+        """Some of the examples."""
+        return Partial(self.values[index], self.known[index])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The rows as they were given, NaN where nothing is known."""
+        return np.where(np.asarray(self.known) > 0, np.asarray(self.values), np.nan).astype(dtype or np.float32)
+
 
 def parted(values: ArrayLike) -> Array | Partial:
     """Data as arrays, parted into what is known and where, if anything is missing.
