@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS ?= dev
 WORKERS ?= 2
 
-.PHONY: demo test test-slow test-lesser test-wheel lint bench results docs docs-open dist clean
+.PHONY: demo test test-slow test-lesser test-faults test-lowest test-wheel lint bench results docs docs-open dist clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -25,6 +25,23 @@ test-slow: .venv/.installed
 # As a processor without AVX-512 would run them.
 test-lesser: .venv/.installed
 	$(BIN)/python tests/lesser.py --numprocesses=$(WORKERS) --dist=loadfile
+
+# Kills, full disks, changed files, two at once, wrong input, extreme numbers: all of it, counted in docs/reliability.md.
+test-faults: .venv/.installed
+	cd tests && ../$(BIN)/python -m faults.suite
+
+# The lowest version of every dependency that pyproject.toml allows, in an environment of its own: what is public is imported,
+# a machine is trained, resumed and looked at by the command line, and the tests that touch other packages most are run.
+.venv-lowest/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install --quiet uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable ".[dev]"
+	touch $@
+
+test-lowest: .venv-lowest/.installed
+	EQUILIBRIA_TEST_CACHE=tests/.compiled-lowest .venv-lowest/bin/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile \
+	  tests/test_public.py tests/app tests/files tests/grids/test_grid.py tests/learn/test_devices.py tests/learn/test_loop.py \
+	  tests/estimators tests/model tests/papers/test_frame.py tests/theory/test_saddle.py tests/data
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

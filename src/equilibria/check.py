@@ -9,6 +9,11 @@ import numpy as np
 
 T = TypeVar("T")
 
+# Of weights, biases and temperatures, and one over it the least temperature above zero: single precision ends at 3e38,
+# and fields over a temperature must fit it.
+LARGEST = 1e12
+STIFF = {"least": 1e-30, "most": 1e30}  # a unit's self-energy, at any of these temperatures
+
 
 def refuse(argument: str, given: Any, allowed: str) -> NoReturn:
     """Raise the library's one form of `ValueError`.
@@ -51,26 +56,28 @@ def choice(argument: str, given: T, allowed: Iterable[Any]) -> T:
     return given
 
 
-def count(argument: str, given: Any, *, least: int = 1) -> int:
-    """What was given as an int, if it is a whole number and not too small.
+def count(argument: str, given: Any, *, least: int = 1, most: int = 2**31 - 1) -> int:
+    """What was given as an int, if it is a whole number, not too small and not too large.
 
     Args:
         argument: its name.
         given: what was given.
         least: the smallest number allowed.
+        most: the largest number allowed; compiled code counts in 32 bits.
 
     Returns:
         The number.
 
     Raises:
-        ValueError: if it is no whole number, or smaller.
+        ValueError: if it is no whole number, smaller or larger.
 
     >>> count("steps", np.int64(3))
     3
     """
     whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-    if not whole or given < least:
-        refuse(argument, repr(given), f"a whole number >= {least}")
+    if not whole or not least <= given <= most:
+        limit = f" and <= {most}" if whole and given > most else ""
+        refuse(argument, repr(given), f"a whole number >= {least}{limit}")
     return int(given)
 
 
@@ -108,26 +115,57 @@ def number(argument: str, given: T, *, least: float = -np.inf, above: float = -n
     return given
 
 
-def finite(argument: str, given: T) -> T:
+def finite(argument: str, given: T, *, most: float = np.inf) -> T:
     """What was given, if it has no NaN and no infinity.
 
     Args:
         argument: its name.
         given: an array.
+        most: the largest size of a number.
 
     Returns:
         What was given.
 
     Raises:
-        ValueError: if a number is not finite; the message says where.
+        ValueError: if a number is not finite, or larger; the message says where.
 
     >>> finite("data", [1.0, 2.0])
     [1.0, 2.0]
     """
     values = concrete(given)
-    if values is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
-        first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        refuse(argument, f"{values[first]} at index {first}", "finite numbers")
+    if values is None or values.dtype.kind != "f":
+        return given
+    fits = np.isfinite(values) if most == np.inf else np.abs(values) <= most
+    if not fits.all():
+        first = tuple(int(i) for i in np.argwhere(~fits)[0])
+        size = "" if most == np.inf else f" of size up to {most:g}"
+        refuse(argument, f"{values[first]} at index {first}", f"finite numbers{size}")
+    return given
+
+
+def temperature(given: T, *, zero: bool = False) -> T:
+    """What was given, if it is a temperature that fields can be divided by.
+
+    Args:
+        given: a number or an array.
+        zero: whether exactly 0 is one.
+
+    Returns:
+        What was given.
+
+    Raises:
+        ValueError: if it is negative, or so small or large that fields over it leave single precision.
+
+    >>> temperature(1e-30)
+    Traceback (most recent call last):
+    ValueError: temperature: got 1.e-30; allowed: finite and >= 1e-12 and <= 1e+12
+    """
+    values = concrete(given)
+    if values is None:
+        return given
+    number("temperature", values, least=0.0 if zero else 1 / LARGEST, most=LARGEST)
+    if ((values != 0) & (values < 1 / LARGEST)).any():
+        refuse("temperature", _brief(values), f"0, or from {1 / LARGEST:g} to {LARGEST:g}")
     return given
 
 

@@ -31,6 +31,9 @@ from equilibria import check
 _ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 0x9E3779B1), (15, 0x85EBCA77))
 
 
+_LAST_SEED = 2**32 - 1  # JAX would cut a larger one short: 2**32 would be another name for 0
+
+
 def _hashed(first: Array, second: Array, counter: Array) -> Array:
     """32 bits for each counter, from the two words of a key."""
     mixed = counter
@@ -81,21 +84,21 @@ def key(seed: int, *, fast: bool = True) -> Array:
     Every function that takes a key, here and in JAX, works with either; the key decides which generator is used.
 
     Args:
-        seed: a whole number >= 0.
+        seed: a whole number from 0 to 2^32 - 1.
         fast: whether the key is one of the fast generator.
 
     Returns:
         A typed JAX key.
 
     Raises:
-        ValueError: if the seed is no whole number, or below 0.
+        ValueError: if the seed is no whole number, or out of its range.
 
     >>> jax.random.uniform(key(0)) < 1
     Array(True, dtype=bool)
     >>> key(0, fast=False) == jax.random.key(0)
     Array(True, dtype=bool)
     """
-    seed = check.count("seed", seed, least=0)
+    seed = check.count("seed", seed, least=0, most=_LAST_SEED)
     return jax.random.key(seed, impl=FAST) if fast else jax.random.key(seed)
 
 
@@ -131,7 +134,7 @@ def as_key(key: Array | int) -> Array:
     (PRNGSpec('equilibria_fast'), 'threefry2x32')
     """
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-        return jax.random.key(check.count("key", key, least=0), impl=FAST)
+        return jax.random.key(check.count("key", key, least=0, most=_LAST_SEED), impl=FAST)
     if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         return key
     if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape[-1:] == (2,):

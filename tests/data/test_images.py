@@ -148,6 +148,33 @@ def test_a_broken_file_is_named(home, put):
         mnist(folder=folder)
 
 
+@pytest.mark.parametrize("dataset", [mnist, fashion_mnist])
+@pytest.mark.usefixtures("published")
+def test_other_data_than_the_published_are_used_only_with_a_warning(monkeypatch, home, dataset, put, recwarn):
+    for place, shade in (("published", 0), ("another", 1)):
+        put(home / place / dataset.__name__, shade=shade)
+    monkeypatch.setenv("EQUILIBRIA_DATA", str(home / "published"))
+    dataset()
+    assert not recwarn.list
+    monkeypatch.setenv("EQUILIBRIA_DATA", str(home / "another"))
+    with pytest.warns(UserWarning, match=rf"^{dataset.__name__}: not the published data \(sha256\): ") as told:
+        assert dataset().train_images[0, 0, 0] == 1
+    (message,) = [str(warning.message) for warning in told]
+    assert message.count("-images-") == 2  # the labels are as published
+    assert "-labels-" not in message
+
+
+SOURCES = (images.MNIST, images.FASHION_MNIST)  # with their mirrors, which no test sees
+
+
+def test_downloads_are_encrypted_and_checked_by_sha256():
+    for source in SOURCES:
+        assert source.algorithm == "sha256"
+        assert source.mirrors
+        assert all(mirror.startswith("https://") for mirror in source.mirrors)
+        assert all(len(digest) == 64 for digest in source.digests.values())
+
+
 # Download, from this machine
 
 

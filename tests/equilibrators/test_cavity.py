@@ -209,3 +209,23 @@ def test_refused_arguments():
         Cavity(damping=1.0)
     with pytest.raises(ValueError, match="temperature"):
         eq.equilibrate(machine(3, 2, scale=0.1), Cavity(), temperature=0.0)
+
+
+@pytest.mark.parametrize("response", [False, True])
+def test_frozen_neurons_have_a_free_energy(response):
+    """Couplings so strong that means are one to the last digit: ln Z and its gradient are those of the one state left."""
+    network = eq.rbm(weights=[[18.0, 0.5], [0.3, 18.0]])
+    found = bethe_log_partition(network, Cavity(1000, damping=0.2, response=response))
+    exact = oracle.enumerate_states(network).log_partition
+    assert bool(found.converged)
+    np.testing.assert_allclose(found.log_partition, exact, rtol=1e-5)  # 36.8
+    _, slopes, _ = moments(network, Cavity(1000, damping=0.2, response=response))
+    for slope in slopes:
+        np.testing.assert_allclose(slope, np.ones(slope.shape), atol=1e-4)
+
+
+def test_what_is_not_finite_has_not_settled(monkeypatch):
+    monkeypatch.setattr(Cavity, "free_energy", lambda how, system, state: jnp.asarray(jnp.nan))
+    assert not bool(bethe_log_partition(eq.rbm(4, 3, key=0)).converged)
+    with pytest.raises(ValueError, match=r"network: got ln Z = -?(nan|inf), which is no number"):
+        eq.log_partition(eq.rbm(5, 3, key=0), "bethe")

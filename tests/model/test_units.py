@@ -157,7 +157,7 @@ def test_values_outside_the_support_are_refused(unit):
 
 
 def test_bad_parameters_are_refused():
-    with pytest.raises(ValueError, match=r"variance: got .*-1.*; allowed: finite and > 0"):
+    with pytest.raises(ValueError, match=r"variance: got .*-1.*; allowed: finite and >= 1e-30"):
         eq.Gaussian(variance=-1.0)
     with pytest.raises(ValueError, match=r"stiffness: got"):
         eq.Clipped(stiffness=0.0)
@@ -180,3 +180,17 @@ def test_units_are_transformable(unit):
     mean(unit, jnp.ones(2))
     mean(jax.tree.map(lambda leaf: leaf * 1.5, unit), jnp.ones(2))
     assert len(traces) == 1
+
+
+@pytest.mark.parametrize("field", [1e3, 1e6, 1e10, 1e12])
+@pytest.mark.parametrize("stiffness", [1e-3, 1.0, 50.0])
+def test_clipped_neurons_in_fields_of_any_size(field, stiffness):
+    """Far beyond an edge the law is exponential there: its mean lies 1 / slope from it, and that is its width."""
+    unit = eq.Clipped(stiffness)
+    slope = field - stiffness
+    np.testing.assert_allclose(unit.mean(-field), 1 / field, rtol=1e-3)
+    np.testing.assert_allclose(unit.mean(field), 1 - 1 / slope, rtol=1e-6)
+    np.testing.assert_allclose(unit.variance(field), slope**-2, rtol=1e-2)
+    np.testing.assert_allclose(unit.variance(-field), field**-2, rtol=1e-2)
+    np.testing.assert_allclose(unit.cumulant(-field), -np.log(field), rtol=1e-5)
+    np.testing.assert_allclose(unit.cumulant(field), field - stiffness / 2 - np.log(slope), rtol=1e-6)

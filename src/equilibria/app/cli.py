@@ -13,7 +13,7 @@ import tyro
 from equilibria import __version__
 from equilibria.app.commands import evaluate, export, sample, train
 from equilibria.app.lab.command import serve as lab
-from equilibria.app.wording import in_options
+from equilibria.app.terminal import explained, explains_itself, spell
 from equilibria.papers import INDEX, check_id
 
 Preset = Literal["quick", "paper"]
@@ -162,6 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ["--version"]:
         print(f"equilibria {__version__}")
         return 0
+    spell()
     try:
         return tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
@@ -173,10 +174,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output, `head` for one, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes on its way out
         return 0
-    except (ValueError, OSError) as error:
-        if os.environ.get("EQUILIBRIA_DEBUG"):
+    except (ValueError, ArithmeticError, OSError, MemoryError, RuntimeError) as error:
+        if os.environ.get("EQUILIBRIA_DEBUG") or not explains_itself(error):
             raise
-        print("equilibria: error:", in_options(str(error), given), file=sys.stderr)
+        print("equilibria: error:", explained(error, given), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("equilibria: interrupted", file=sys.stderr)

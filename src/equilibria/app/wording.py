@@ -31,6 +31,8 @@ def in_options(message: str, given: Sequence[str] = ()) -> str:
 
     >>> in_options("learning_rate: got -1; allowed: finite and > 0")
     '--learning-rate: got -1; allowed: finite and > 0'
+    >>> in_options("key: got -1; allowed: a whole number >= 0"), in_options("steps: got 0", ["sample", "run"])
+    ('--seed: got -1; allowed: a whole number >= 0', '--sweeps: got 0')
     >>> in_options("data: got a missing cell; allowed: missing=keep or drop=dose")
     '--data: got a missing cell; allowed: --missing sum-out or --drop dose'
     """
@@ -39,9 +41,16 @@ def in_options(message: str, given: Sequence[str] = ()) -> str:
         line = line.replace(ours, theirs)
     known = {*_OPTIONS, *(word.lstrip("-").replace("-", "_") for word in given if word.startswith("--"))}
     name, colon, rest = line.partition(": got ")
+    name = _of_commands(given).get(name, name)
     if colon and name in known:
         line = f"{_option(name)}{colon}{rest}"
     return re.sub(r"\b(\w+)=(?=[^\s=])", lambda found: f"{_option(found[1])} " if found[1] in known else found[0], line)
+
+
+def _of_commands(given: Sequence[str]) -> dict[str, str]:
+    """What the option is called that the library knows by another name."""
+    names = {"checkpoint": "out", "key": "seed", "seconds": "time_limit", "hidden_size": "hidden"}
+    return names | ({"steps": "sweeps", "chains": "count"} if given and given[0] in ("sample", "recall") else {})
 
 
 def _option(name: str) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import urllib.request
+import warnings
 import zlib
 from http.client import HTTPException
 from pathlib import Path
@@ -39,7 +40,7 @@ def contents(source: Source, folder: str | Path | None = None) -> dict[str, byte
             them all: $EQUILIBRIA_DATA, the user's cache, the mirrors (into the cache).
 
     Returns:
-        What each file holds.
+        What each file holds. A warning names files that are not the published ones.
 
     Raises:
         FileNotFoundError: if the files are neither here nor to be had; the message says where to put them.
@@ -54,7 +55,21 @@ def contents(source: Source, folder: str | Path | None = None) -> dict[str, byte
             places.insert(0, Path(os.environ["EQUILIBRIA_DATA"]))
         found = (_paths(source, place / source.name) for place in places)
         paths = next((paths for paths in found if paths), None) or _downloaded(source)
-    return {file: path.read_bytes() for file, path in paths.items()}
+    read = {file: path.read_bytes() for file, path in paths.items()}
+    if others := [str(paths[file]) for file in read if not _is_published(source, file, paths[file], read[file])]:
+        warnings.warn(f"{source.name}: not the published data ({source.algorithm}): {', '.join(others)}", stacklevel=4)
+    return read
+
+
+def _is_published(source: Source, file: str, path: Path, content: bytes) -> bool:
+    """Whether a file that was found is, by its digest, the one that was published."""
+    packed = path.suffix == ".gz"
+    if source.unpacked and not packed:
+        return hashlib.new(source.algorithm, content).hexdigest() == source.digests[file]
+    try:
+        return packed and _digest(source, content) == source.digests[file]
+    except (OSError, EOFError, zlib.error):  # broken: the reader says how
+        return False
 
 
 def cache_folder() -> Path:

@@ -27,21 +27,21 @@ MNIST = Source(
     unpacked=True,
 )
 
-# The digests in the README of zalandoresearch/fashion-mnist: MD5, of the .gz files. They guard against a damaged or
-# changed file, not against an attacker; hence https first.
+# Of the .gz files that zalandoresearch/fashion-mnist publishes, with MD5 digests only; these SHA-256 digests are those that
+# loaders of other libraries have written down for the same files.
 FASHION_MNIST = Source(
     name="fashion_mnist",
     mirrors=(
         "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
     ),
     digests={
-        TRAIN_IMAGES: "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-        TRAIN_LABELS: "25c81989df183df01b3e8a0aad5dffbe",
-        TEST_IMAGES: "bef4ecab320f06d8554ea6380940ec79",
-        TEST_LABELS: "bb300cfdad3c16e7a12a480ee83cd310",
+        TRAIN_IMAGES: "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        TRAIN_LABELS: "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        TEST_IMAGES: "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        TEST_LABELS: "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     },
-    algorithm="md5",
+    algorithm="sha256",
     unpacked=False,
 )
 
@@ -93,7 +93,7 @@ def mnist(*, folder: str | Path | None = None) -> Images:
 
     The four IDX files, gzipped or not, are looked for in the sub-folder `mnist` of $EQUILIBRIA_DATA, then in the user's
     cache, ~/.cache/equilibria/mnist. If neither has them they are downloaded into the cache, and their SHA-256 digests
-    are checked.
+    are checked. Files found here whose digests are others are used, with a warning that names them.
 
     Args:
         folder: where the four files are; then they are looked for nowhere else.
@@ -117,7 +117,7 @@ def mnist(*, folder: str | Path | None = None) -> Images:
 def fashion_mnist(*, folder: str | Path | None = None) -> Images:
     """Fashion-MNIST (Xiao, Rasul and Vollgraf 2017): 60,000 + 10,000 articles of clothing, in the form of `mnist`.
 
-    It is found as `mnist` is, in the sub-folder `fashion_mnist`; downloads are checked by the published MD5 digests.
+    It is found as `mnist` is, in the sub-folder `fashion_mnist`.
 
     Args:
         folder: where the four files are; then they are looked for nowhere else.

@@ -20,6 +20,8 @@ from jax.scipy.special import entr, xlog1py
 
 from equilibria.equilibrators.conditioned import Conditioned
 
+_LEAST = 2.0**-24  # the least distance from one that single precision has
+
 
 class Spins(NamedTuple):
     """Two layers of spins that are equivalent to two layers of two-valued neurons, all in units of the temperature.
@@ -110,7 +112,8 @@ def _gain(coupling: Array, m: Array, n: Array) -> Array:
     """
     t = jnp.tanh(2 * coupling)
     slack = 1 - t * m * n
-    return t / (slack + jnp.sqrt(jnp.maximum(slack**2 - t**2 * (1 - m**2) * (1 - n**2), 0.0)))
+    root = jnp.sqrt(jnp.maximum(slack**2 - t**2 * (1 - m**2) * (1 - n**2), 0.0))
+    return t / jnp.maximum(slack + root, _LEAST)  # both are zero for neurons that are frozen together
 
 
 def _response(first: Array, second: Array, gain: Array) -> Array:
@@ -124,7 +127,7 @@ def _response(first: Array, second: Array, gain: Array) -> Array:
         return jnp.swapaxes(_response(second, first, jnp.swapaxes(gain, -1, -2)), -1, -2)
     tiny = jnp.finfo(jnp.float32).tiny ** 0.5
     a, b = jnp.maximum(1 - first**2, tiny), jnp.maximum(1 - second**2, tiny)
-    left = 1 - a[..., :, None] * b[..., None, :] * gain**2  # (ab - kappa^2) / ab
+    left = jnp.maximum(1 - a[..., :, None] * b[..., None, :] * gain**2, _LEAST)  # (ab - kappa^2) / ab
     pull = gain / left
     loops = pull * gain
     own = (1 + jnp.sum(loops * b[..., None, :], axis=-1) * a) / a

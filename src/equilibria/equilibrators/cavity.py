@@ -226,4 +226,5 @@ def bethe_log_partition(
     how = Cavity() if how is None else how
     rest = equilibrate(network, how, start, temperature=temperature, key=key)
     value = -how.free_energy(conditioned(network, (), temperature), rest.state) / jnp.asarray(temperature)
-    return Bethe(value, rest.state, rest.converged, rest.steps)
+    settled = None if rest.converged is None else rest.converged & jnp.isfinite(value)
+    return Bethe(value, rest.state, settled, rest.steps)

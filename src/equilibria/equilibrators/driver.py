@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -98,7 +99,7 @@ def sample(
         The last state of every chain, by layer, (chains, size).
 
     Raises:
-        ValueError: if an argument cannot be served; the message says what was given and what is allowed.
+        ValueError: if an argument cannot be served, or numbers overflow; the message says what was given and what is allowed.
 
     >>> from equilibria import Sweeps, rbm
     >>> sample(rbm(6, 3, key=0), Sweeps(50), chains=4, key=1)["visible"].shape
@@ -106,7 +107,12 @@ def sample(
     """
     check.count("chains", chains)
     options: Any = {"temperature": temperature, "world": world, "show_progress": show_progress, "key": key}
-    return equilibrate(network, how, start, chains=chains, **options).state
+    drawn = equilibrate(network, how, start, chains=chains, **options)
+    result = check.concrete(drawn.result)
+    if result is not None and (result == Result.NOT_FINITE).any():
+        given = f"{np.mean(result == Result.NOT_FINITE):.0%} of the chains are {Result.NOT_FINITE.reason}"
+        check.refuse("network", given, "weaker couplings, or another temperature")
+    return drawn.state
 
 
 def trajectory(

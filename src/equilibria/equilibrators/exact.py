@@ -175,7 +175,8 @@ class Exact(Equilibrator):
             )
         # Rounding may leave the last entry a hair below the draw.
         drawn = _configurations(system, chosen, jnp.minimum(indices, chosen.states - 1), 0)
-        state = {**state, **{name: drawn[name].reshape(*batch, -1) for name in drawn}}
+        known = jnp.isfinite(cumulative[-1])[..., None]  # else energies overflowed, and any state would be a guess
+        state = {**state, **{name: jnp.where(known, drawn[name].reshape(*batch, -1), jnp.nan) for name in drawn}}
         for name, layer_key in zip(chosen.integrated, layer_keys, strict=True):
             unit, column = system.inner.layer(name).unit, system.column
             state[name] = unit.heated(column).sample(layer_key, system.field(state, name) / column)

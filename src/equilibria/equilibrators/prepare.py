@@ -33,7 +33,7 @@ def prepared(
     """Checked and completed arguments of the compiled loops."""
     if not isinstance(how, Equilibrator):
         check.refuse("how", repr(how), "an equilibrator such as Sweeps(100)")
-    check.number("temperature", temperature, least=0.0)
+    check.temperature(temperature, zero=True)
     _check_world(network, world)
     zero = check.concrete(temperature)
     if zero is not None and not zero.any():

@@ -28,9 +28,9 @@ def _softmax_cost(state: Array, target: Array) -> Array:
     return cross_entropy(_SHARPNESS * state, target) / _SHARPNESS
 
 
-_LOSSES: dict[str, tuple[Cost, Unit]] = {
-    "cross_entropy": (_softmax_cost, Gaussian()),
-    "squared_error": (squared_error, Clipped()),
+_LOSSES: dict[str, tuple[Cost, type[Unit]]] = {
+    "cross_entropy": (_softmax_cost, Gaussian),
+    "squared_error": (squared_error, Clipped),
 }
 
 
@@ -76,7 +76,8 @@ class EquilibriumClassifier(ClassifierMixin, Layered):
     """
 
     def _loss(self) -> tuple[Cost, Unit]:
-        return _LOSSES[check.choice("loss", self.loss or "cross_entropy", _LOSSES)]
+        cost, unit = _LOSSES[check.choice("loss", self.loss or "cross_entropy", _LOSSES)]
+        return cost, unit()
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> EquilibriumClassifier:
         """Learn to tell classes apart, and warn where what was learned is no better than the commonest class.

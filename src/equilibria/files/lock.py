@@ -77,7 +77,12 @@ def _taken(path: Path, argument: str) -> int:
             allowed = "another folder, or wait until that one has ended"
             check.refuse(argument, f"{path.parent}, where {_holder(path)} is at work", allowed)
         if _is_still_there(descriptor, path):
-            _sign(descriptor)
+            try:
+                with explained(path, path):
+                    _sign(descriptor)
+            except OSError:  # on a full disk: nobody is to be kept out by a lock that nobody holds
+                _given_back(descriptor, path)
+                raise
             return descriptor
         os.close(descriptor)  # whoever had it removed the file on leaving: try the new one
 

@@ -54,6 +54,7 @@ class Journey:
         callbacks: list[Callback],
         checkpoint: str | Path | None,
         keeper: Keeper | None = None,
+        saved: int = -1,
     ):
         self.keeper = keeper
         self.loop, self.carry, self.history, self.metrics = loop, carry, history, metrics
@@ -62,7 +63,7 @@ class Journey:
         self.pending: dict[str, Any] | None = None  # a row whose report comes with the next step
         self.placed = loop.layout.place((loop.advance, loop.data, loop.step_keys))
         self.shown_window = 0  # the data that a run begins with are the first
-        self.saved = -1
+        self.saved = saved  # the step of the newest checkpoint in the folder
 
     def advance(self, stop: int, bar: Any) -> None:
         """Go to a step, in chunks of about a second."""

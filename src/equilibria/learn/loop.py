@@ -20,7 +20,7 @@ import optax
 from jax import Array
 
 from equilibria import check
-from equilibria.files import locked
+from equilibria.files import latest, locked
 from equilibria.files import run as stored
 from equilibria.files.identity import fingerprint
 from equilibria.learn.advance import Advance, Carry
@@ -120,11 +120,11 @@ class Loop:
             check.refuse("network", reason, "weaker couplings between Gaussian units")
         every = (self.per_epoch or total) if every is None else check.count("checkpoint_every", every)
         with locked(checkpoint if self.layout.writes else None):  # two runs in one folder would mix
-            state, history = self.begun(parameters, carry), History()
+            state, history, saved = self.begun(parameters, carry), History(), -1
             if checkpoint is not None:
                 self.setup["model"] = self._model(parameters)
                 state, columns = stored.take_up(Path(checkpoint), resume, state, self.setup)
-                history = History(columns)
+                history, saved = History(columns), -1 if latest(checkpoint) is None else int(state.step)
             keeper = None
             if keep is not None:
                 if checkpoint is None or self.mapped:
@@ -132,7 +132,7 @@ class Loop:
                 keeper = Keeper(self, keep, validation, Path(checkpoint))
                 keeper.begin(state)
             calls = [as_callback(each) for each in callbacks]
-            journey = Journey(self, state, history, metrics, calls, checkpoint, keeper)
+            journey = Journey(self, state, history, metrics, calls, checkpoint, keeper, saved)
             saves = {*range(0, total, every), total}
             stops = sorted(step for step in {*records, *saves, total} if int(state.step) < step <= total)
             stopped = None

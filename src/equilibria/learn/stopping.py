@@ -157,12 +157,12 @@ class TimeLimit(Callback):
         self._until = np.inf
 
     def begin(self) -> None:
-        """Start the clock."""
-        self._until = time.monotonic() + self.seconds
+        """Start the clock: the finest there is, since Windows' usual one stands still for 15.6 ms."""
+        self._until = time.perf_counter() + self.seconds
 
     def chunk(self, step: int) -> None:
         """Stop once the time is over."""
-        if time.monotonic() >= self._until:
+        if time.perf_counter() >= self._until:
             raise StopRun(f"the time limit of {self.seconds:g} s is reached")
 
 

@@ -21,7 +21,7 @@ from equilibria.equilibrators import exact
 from equilibria.equilibrators.conditioned import conditioned
 from equilibria.measure.estimate import Estimate
 from equilibria.measure.missing import completions
-from equilibria.measure.partition import Method, log_partition, summable
+from equilibria.measure.partition import Method, known, log_partition, summable
 from equilibria.model.network import Network, State, by_layer, without
 from equilibria.model.world import Clamp
 
@@ -70,7 +70,10 @@ def log_likelihood(
     if log_z.bracket is not None:
         low, high = log_z.bracket
         bracket = (value + log_z.value - high, value + log_z.value - low)
-    return log_z._replace(value=value, bracket=bracket)
+    found = log_z._replace(value=value, bracket=bracket)
+    if log_z.value == np.inf:  # a network without a law, which has its warning
+        return found
+    return known(found, "ln p(v)")
 
 
 def pseudo_likelihood(
@@ -97,12 +100,13 @@ def pseudo_likelihood(
         The mean over examples.
 
     Raises:
-        ValueError: if the network is of another kind, or the data do not fit it.
+        ValueError: if the network is of another kind, the data do not fit it, or numbers overflow.
 
     >>> import equilibria as eq
     >>> round(pseudo_likelihood(eq.rbm(4, 2, scale=0.0, key=0), np.ones((3, 4))), 4)
     -2.7726
     """
+    check.temperature(temperature)
     given = by_layer(network, data, probabilities=probabilities)
     if list(given) != [network.names[0]]:
         check.refuse("data", f"data for {list(given)}", f"data for {network.names[0]!r} alone")
@@ -121,7 +125,7 @@ def pseudo_likelihood(
         float(jnp.sum(_conditionals(network, jnp.asarray(part, float), jnp.asarray(choices), heat, between)))
         for part in np.array_split(rows, -(-len(rows) // _ROWS))
     )
-    return total / len(rows)
+    return known(Estimate(total / len(rows)), "the pseudo-likelihood").value
 
 
 @eqx.filter_jit

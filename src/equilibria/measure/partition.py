@@ -68,7 +68,7 @@ def log_partition(
         ln Z in nats with its error; with "ais" and `reverse` the bracket, with "bethe" a note on what settled.
 
     Raises:
-        ValueError: if there are too many states to enumerate, or an argument is out of its range.
+        ValueError: if there are too many states to enumerate, an argument is out of its range, or numbers overflow.
 
     >>> import equilibria as eq
     >>> machine = eq.rbm(10, 8, scale=0.5, key=0)
@@ -79,22 +79,46 @@ def log_partition(
     inf
     """
     check.choice("method", method, ("exact", "ais", "bethe"))
-    check.number("temperature", temperature, above=0.0)
+    check.temperature(temperature)
     if (reason := unbounded(network)) is not None:
         note = f"{reason}; ln Z is +inf"
         warnings.warn(note, stacklevel=2)
         return Estimate(np.inf, note=note)
     if method == "exact":
-        return Estimate(_exact(network, temperature))
+        return known(Estimate(_exact(network, temperature)), "ln Z")
     if method == "bethe":
-        return _bethe(network, temperature, chains, key)
+        return known(_bethe(network, temperature, chains, key), "ln Z")
     if key is None:
         check.refuse("key", None, "a JAX random key: annealing draws random numbers")
     check.count("chains", chains), check.count("steps", steps), check.count("burn_in", burn_in)
     biases = site_biases(network, {} if data is None else by_layer(network, data, probabilities=True, missing=True))
     burn_in_down = burn_in if reverse else None
     rungs = check_ladder(network, ladder) if len(ladder) else ()
-    return ais.log_partition(network, temperature, biases, chains, steps, burn_in_down, as_key(key), rungs)
+    found = ais.log_partition(network, temperature, biases, chains, steps, burn_in_down, as_key(key), rungs)
+    return known(found, "ln Z")
+
+
+def known(estimate: Estimate, what: str) -> Estimate:
+    """An estimate whose value is a number.
+
+    Args:
+        estimate: what was found.
+        what: its name, for the error.
+
+    Returns:
+        The same.
+
+    Raises:
+        ValueError: if single precision has no such number.
+
+    >>> known(Estimate(np.nan), "ln Z")
+    Traceback (most recent call last):
+    ValueError: network: got ln Z = nan, which is no number; allowed: energies over the temperature that single precision holds
+    """
+    if not np.isfinite(estimate.value):
+        given = f"{what} = {estimate.value}, which is no number"
+        check.refuse("network", given, "energies over the temperature that single precision holds")
+    return estimate
 
 
 def summable(network: Network, most: int = MOST_STATES) -> bool:
@@ -152,8 +176,8 @@ def _bethe(network: Network, temperature: float, chains: int, key: Array | int |
     starts: dict[str, Any] = {} if key is None else {"chains": min(chains, 8), "key": key}
     rest = equilibrate(network, how, temperature=temperature, **starts)
     values = np.atleast_1d(_known(how, conditioned(network, (), temperature), rest.state))
-    settled = np.atleast_1d(np.asarray(rest.converged))
-    best = values[settled].max() if settled.any() else values.max()
+    settled = np.atleast_1d(np.asarray(rest.converged)) & np.isfinite(values)
+    best = values[settled].max() if settled.any() else np.max(values, initial=-np.inf, where=np.isfinite(values))
     name = type(how).__name__
     note = f"{name}: one mode of {settled.sum()} starts that settled" if settled.any() else f"{name} did not settle"
     return Estimate(float(best), np.nan, note=note)

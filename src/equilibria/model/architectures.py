@@ -167,7 +167,7 @@ def rbm(
 def layered(
     sizes: Sequence[int],
     *,
-    units: Unit | Sequence[Unit] = Clipped(),
+    units: Unit | Sequence[Unit] | None = None,
     skips: Sequence[tuple[int, int]] = (),
     gain: float = 1.0,
     key: Array | int,
@@ -178,7 +178,7 @@ def layered(
 
     Args:
         sizes: the numbers of neurons, at least two layers.
-        units: one unit for all layers, or one for each.
+        units: one unit for all layers, or one for each; `Clipped()` by default.
         skips: further pairs of layers to couple, by number from 0.
         gain: how many times wider than Glorot's the weights are drawn.
         key: a random key or a seed.
@@ -202,7 +202,7 @@ def layered(
             check.refuse(
                 "skips", pair, f"pairs of different layers from 0 to {len(sizes) - 1} that are not coupled yet"
             )
-    return _coupled(names, sizes, units, pairs, gain, key)
+    return _coupled(names, sizes, Clipped() if units is None else units, pairs, gain, key)
 
 
 def dense(

@@ -60,7 +60,7 @@ class Layer(eqx.Module, metaclass=_Plain):
 
     def __check_init__(self) -> None:
         check.shape("bias", self.bias, (None,))
-        check.finite("bias", self.bias)
+        check.finite("bias", self.bias, most=check.LARGEST)
         self.unit.check_size(f"layer {self.name!r}", self.size)
 
     @property

@@ -52,7 +52,7 @@ class Dense(Coupling):
 
     def __check_init__(self) -> None:
         check.shape("weights", self.weights, (None, None))
-        check.finite("weights", self.weights)
+        check.finite("weights", self.weights, most=check.LARGEST)
         weights = check.concrete(self.weights)
         if not self.lateral or weights is None:
             return

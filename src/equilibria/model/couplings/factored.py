@@ -47,7 +47,7 @@ class Factored(Coupling):
 
     def __check_init__(self) -> None:
         check.shape("factors", self.factors, (None, None))
-        check.finite("factors", self.factors)
+        check.finite("factors", self.factors, most=check.LARGEST)
         if not self.lateral:
             check.refuse("ends", self.ends, "the same layer twice: a factored coupling is within one layer")
 

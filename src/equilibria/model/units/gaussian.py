@@ -23,7 +23,7 @@ class Gaussian(Unit):
         variance: v, one number or one for each neuron; the attribute `stiffness` is 1 / v, as in `Clipped`.
 
     Raises:
-        ValueError: if the variance is not above zero.
+        ValueError: if the variance is not above zero, or not from 1e-30 to 1e30.
 
     >>> Gaussian(variance=2.0).mean(0.5)
     Array(1., dtype=float32)
@@ -32,7 +32,7 @@ class Gaussian(Unit):
     stiffness: Array
 
     def __init__(self, variance: ArrayLike = 1.0):
-        self.stiffness = 1 / jnp.asarray(check.number("variance", variance, above=0.0), float)
+        self.stiffness = 1 / jnp.asarray(check.number("variance", variance, **check.STIFF), float)
 
     @property
     def normal_stiffness(self) -> Array:

@@ -34,7 +34,7 @@ class Graded(Unit):
         curvature: q, which a nudge by squared error adds; none by default.
 
     Raises:
-        ValueError: if the stiffness is not above zero.
+        ValueError: if the stiffness is not above zero, or not from 1e-30 to 1e30.
 
     >>> Graded().mode(jnp.array([-2.0, 0.0, 2.0])).round(3)
     Array([0.119..., 0.5..., 0.881...], dtype=float32)
@@ -45,7 +45,7 @@ class Graded(Unit):
     bounds: ClassVar = (0.0, 1.0)
 
     def __init__(self, stiffness: ArrayLike = 1.0, curvature: ArrayLike | None = None):
-        self.stiffness = jnp.asarray(check.number("stiffness", stiffness, above=0.0), float)
+        self.stiffness = jnp.asarray(check.number("stiffness", stiffness, **check.STIFF), float)
         self.curvature = None if curvature is None else jnp.asarray(curvature, float)
 
     @property
@@ -88,46 +88,70 @@ class Graded(Unit):
             part = jnp.clip(part - (response - part) / slope, 0, 1)
         return self.bounds[0] + self._width * part
 
-    def _law(self, field: Array) -> tuple[Array, Array]:
-        """Points, and the logarithm of the law's weight on each, of a quadrature over where the law lives.
+    def _law(self, field: Array) -> tuple[Array, Array, Array]:
+        """The mode, points by their distance from it, and the logarithm of the law's weight on each over that of the mode.
 
         An angle replaces the value, so that points crowd where the logarithms of the self-energy bend most. The interval ends
-        where the weight has dropped by e^-30 from its maximum, by the least curvature.
+        where the weight has dropped by e^-30 from its maximum: by the least curvature, or by the field, against which the
+        self-energy cannot bring up more than its range.
         """
-        field = jnp.asarray(field)
+        field = jnp.asarray(field, float)
         mode = self.mode(field)
+        scaled = self._scaled(field, mode)
         reach = jnp.sqrt(60 / self.least_curvature)
-        low = jnp.maximum(mode - reach, self.bounds[0])[..., None]
-        high = jnp.minimum(mode + reach, self.bounds[1])[..., None]
-        points = low + (high - low) * _ANGLES
+        most = 30 + self.stiffness * np.log(2) + jnp.abs(self._added()) * self._width**2
+        edge = most / jnp.maximum(jnp.abs(field), 1e-30)  # how far from the end to which the field pulls
+        down, up = self._width * jax.nn.sigmoid(scaled), self._width * jax.nn.sigmoid(-scaled)  # to the two ends
+        low = jnp.minimum(jnp.where(field > 0, jnp.minimum(edge, down), down), reach)[..., None]
+        high = jnp.minimum(jnp.where(field < 0, jnp.minimum(edge, up), up), reach)[..., None]
+        away = (low + high) * _ANGLES - low
         unit = jax.tree.map(lambda leaf: leaf[..., None], self)
-        return points, field[..., None] * points - unit.self_energy(points) + jnp.log((high - low) * _ANGLE_WEIGHTS)
+        log_weights = unit._fallen(field[..., None], mode[..., None], away)
+        return mode, away, log_weights + jnp.log(low + high) + np.log(_ANGLE_WEIGHTS)
+
+    def _scaled(self, field: Array, mode: Array) -> Array:
+        """The logit of the fraction of the way at which the mode is, which has digits where the mode is at an end."""
+        return (field - self._added() * mode) * self._width / self.stiffness
+
+    def _fallen(self, field: Array, mode: Array, away: Array) -> Array:
+        """The logarithm of the law at a distance from the mode over that at the mode.
+
+        It is -k KL(p || r) - q d^2 / 2 with r the fraction of the way at which the mode is and p that of mode + d: no large
+        terms cancel in it, in whatever field.
+        """
+        scaled, part = self._scaled(field, mode), away / self._width
+        up = _relative_entropy(jax.nn.sigmoid(scaled), -jax.nn.softplus(-scaled), part)
+        down = _relative_entropy(jax.nn.sigmoid(-scaled), -jax.nn.softplus(scaled), -part)
+        return -self.stiffness * (up + down) - self._added() * away**2 / 2
 
     def mean(self, field: Array) -> Array:
         """The average, by quadrature."""
-        points, log_weights = self._law(field)
-        return jnp.sum(jax.nn.softmax(log_weights) * points, axis=-1)
+        mode, away, log_weights = self._law(field)
+        return mode + jnp.sum(jax.nn.softmax(log_weights) * away, axis=-1)
 
     def variance(self, field: Array) -> Array:
         """The variance, by quadrature."""
-        return _spread(*self._law(field))
+        return _spread(*self._law(field)[1:])
 
     def cumulant(self, field: Array) -> Array:
         """The cumulant function, by quadrature."""
-        return jax.nn.logsumexp(self._law(field)[1], axis=-1)
+        mode, _, log_weights = self._law(field)
+        # The maximum of x s - u(s), in a form without the logarithm of what is left to an end.
+        pull, curved = self._added() * mode, self._added() * jnp.square(mode) / 2
+        top = self.stiffness * jax.nn.softplus(self._scaled(field, mode)) + self.bounds[0] * (field - pull) + curved
+        return top + jax.nn.logsumexp(log_weights, axis=-1)
 
     def sample(self, key: Array, field: Array) -> Array:
         """A draw for every element of `field`, exact, by rejection."""
         field = jnp.asarray(field, float)
-        mode = self.mode(field)
-        top = field * mode - self.self_energy(mode)
-        height = jnp.exp(top - self.cumulant(field))
+        mode, _, log_weights = self._law(field)
+        low, high = self.bounds[0] - mode, self.bounds[1] - mode
 
-        def log_law(value: Array) -> Array:
-            inside = (value >= self.bounds[0]) & (value <= self.bounds[1])
-            return jnp.where(inside, field * value - self.self_energy(jnp.clip(value, *self.bounds)) - top, -jnp.inf)
+        def log_law(away: Array) -> Array:
+            return jnp.where((away >= low) & (away <= high), self._fallen(field, mode, away), -jnp.inf)
 
-        return _log_concave(key, log_law, mode, height)
+        drawn = mode + _log_concave(key, log_law, jnp.exp(-jax.nn.logsumexp(log_weights, axis=-1)))
+        return jnp.clip(drawn, *self.bounds)
 
     def heated(self, temperature: ArrayLike) -> Graded:
         """The same unit with stiffness and curvature divided by the temperature."""
@@ -150,7 +174,7 @@ class GradedSpin(Graded):
         curvature: q, which a nudge by squared error adds; none by default.
 
     Raises:
-        ValueError: if the stiffness is not above zero.
+        ValueError: if the stiffness is not above zero, or not from 1e-30 to 1e30.
 
     >>> GradedSpin().mode(jnp.array([-1.0, 0.0, 1.0])).round(3)
     Array([-0.762,  0.   ,  0.762], dtype=float32)
@@ -169,25 +193,35 @@ def _spread(points: Array, log_weights: Array) -> Array:
     return jnp.sum(weights * (points - mean) ** 2, axis=-1)
 
 
-def _log_concave(key: Array, log_law: Callable[[Array], Array], mode: Array, height: Array) -> Array:
-    """Exact draws from log-concave laws by rejection (Devroye 1986, section VII.2).
+def _relative_entropy(part: Array, log_part: Array, more: Array) -> Array:
+    """The term p ln(p / r) - (p - r) of a relative entropy, for p = r + `more`; `log_part` is ln r, also where r underflows."""
+    ratio = jnp.where(jnp.abs(more) < 0.1 * part, more / jnp.maximum(part, 1e-38), 0.0)
+    series = 1 / 2 - ratio * (1 / 6 - ratio * (1 / 12 - ratio * (1 / 20 - ratio * (1 / 30 - ratio / 42))))
+    total = jnp.maximum(part + more, 0.0)
+    direct = -entr(total) - total * log_part - more
+    return jnp.where(jnp.abs(more) < 0.1 * part, part * ratio**2 * series, direct)
+
+
+def _log_concave(key: Array, log_law: Callable[[Array], Array], height: Array) -> Array:
+    """Exact draws from log-concave laws by rejection (Devroye 1986, section VII.2), as distances from their modes.
 
     `log_law` is the logarithm of the density over its value at the mode, and `height` that value: every such density is below
-    h min(1, e^{1 - h |s - m|}), of which half is the flat part. One proposal in four is kept.
+    h min(1, e^{1 - h |d|}), of which half is the flat part. One proposal in four is kept, and after a thousand the law is
+    not one: the draw is then NaN.
     """
 
-    def propose(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        key, drawn, left = carry
+    def propose(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        key, drawn, left, tried = carry
         key, *keys = jax.random.split(key, 5)
-        shape = mode.shape
+        shape = height.shape
         flat = jax.random.bernoulli(keys[0], 0.5, shape)
         beyond = jax.random.exponential(keys[1], shape)
         distance = jnp.where(flat, jax.random.uniform(keys[2], shape), 1 + beyond)
         uniform_key, sign_key = jax.random.split(keys[3])
-        value = mode + jax.random.rademacher(sign_key, shape, mode.dtype) * distance / height
+        away = jax.random.rademacher(sign_key, shape, height.dtype) * distance / height
         bound = jnp.where(flat, 0.0, -beyond)
-        kept = left & (jnp.log(jax.random.uniform(uniform_key, shape)) + bound < log_law(value))
-        return key, jnp.where(kept, value, drawn), left & ~kept
+        kept = left & (jnp.log(jax.random.uniform(uniform_key, shape)) + bound < log_law(away))
+        return key, jnp.where(kept, away, drawn), left & ~kept, tried + 1
 
-    first = key, mode, jnp.ones(mode.shape, bool)
-    return jax.lax.while_loop(lambda carry: jnp.any(carry[2]), propose, first)[1]
+    first = key, jnp.full(height.shape, jnp.nan), jnp.ones(height.shape, bool), jnp.zeros((), int)
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[2]) & (carry[3] < 1000), propose, first)[1]

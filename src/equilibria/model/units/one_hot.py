@@ -30,7 +30,7 @@ class OneHot(Unit):
 
     def mean(self, field: Array) -> Array:
         """The probability of each neuron to be the one that is on: the softmax of the field."""
-        return jax.nn.softmax(field, axis=-1)
+        return jax.nn.softmax(_below(jnp.asarray(field, float))[1], axis=-1)
 
     def variance(self, field: Array) -> Array:
         """The variance m (1 - m) of each neuron at its mean m."""
@@ -47,7 +47,8 @@ class OneHot(Unit):
 
     def cumulant(self, field: Array) -> Array:
         """An equal part for each neuron of ln sum_j e^(x_j)."""
-        return jnp.broadcast_to(jax.nn.logsumexp(field, axis=-1, keepdims=True), field.shape) / field.shape[-1]
+        top, below = _below(jnp.asarray(field, float))
+        return jnp.broadcast_to(top + jax.nn.logsumexp(below, axis=-1, keepdims=True), below.shape) / below.shape[-1]
 
     def inverse(self, mean: Array) -> Array:
         """The field ln m in which the means are m."""
@@ -67,3 +68,15 @@ class OneHot(Unit):
         given = check.concrete(values)
         if given is not None and not probabilities and (given.sum(-1) != 1).any():
             check.refuse(argument, "a row without exactly one 1", "rows with one 1 and else 0 for OneHot units")
+
+
+def _below(field: Array) -> tuple[Array, Array]:
+    """The largest field of each layer, and how far every field is below it.
+
+    Compiled code may round a field one way where the maximum is taken and another way where it is taken away, which for fields
+    of 1e10 is a difference of a thousand: the largest is exactly zero below itself here, and nothing is above it.
+    """
+    top = jax.lax.stop_gradient(jnp.max(field, axis=-1, keepdims=True))
+    largest = jnp.arange(field.shape[-1]) == jnp.argmax(field, axis=-1, keepdims=True)
+    below = field - top
+    return top, jnp.where(largest | (below > 0), field - jax.lax.stop_gradient(field), below)
