@@ -37,6 +37,7 @@ class Classify(Room):
         """The training, record by record; afterwards what is drawn."""
         self.rows: list[dict[str, float]] = []
         self.drawn: np.ndarray | None = None
+        self.hardest = 0
         self.images = images()
         self.network = untrained(self["layers"], self["seed"])
         self._phases()
@@ -70,6 +71,8 @@ class Classify(Room):
         per_epoch = len(self.images.inputs) // BATCH
         outputs = answers(self.network, self.images.standardised(self.images.shades))
         wrong = np.argmax(np.asarray(outputs), axis=1) != self.images.labels
+        ones = np.eye(10)[self.images.labels]
+        self.hardest = int(np.argmax(np.sum((np.asarray(outputs) - ones) ** 2, axis=1)))
         compared = self.images.inputs[:_COMPARED], self.images.targets[:_COMPARED]
         cosines = angles(self.network, self["nudge"], self["sweeps"], *compared)
         row = {"step": step, "epoch": step / per_epoch, "error": float(wrong.mean())}
@@ -79,8 +82,9 @@ class Classify(Room):
 
     def _phases(self) -> None:
         """One digit shown: the free phase from rest, then the nudged one from there, sweep by sweep."""
-        shades = self.images.shades[self["shown"]] if self.drawn is None else self.drawn
-        shown, label = self.images.standardised(shades), int(self.images.labels[self["shown"]])
+        number = self.hardest if self["which"] == "hardest" else self["shown"]
+        shades = self.images.shades[number] if self.drawn is None else self.drawn
+        shown, label = self.images.standardised(shades), int(self.images.labels[number])
         free = settled(self.network, shown)
         message: dict[str, Any] = {"kind": "phases", "drawn": self.drawn is not None, "label": label}
         message |= {f"free_{name}": np.asarray(states) for name, states in free.items()}

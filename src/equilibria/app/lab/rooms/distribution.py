@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -23,7 +24,11 @@ CHAINS = 400
 MODES = 4  # that theory follows
 SHOWN = 10  # modes that are drawn
 DRAWN = 36  # samples that are shown
+# Cluster centres are -1 and +1, and so are the modes they make; the hidden components begin normal and flatten while learning.
+CLUSTER_LAWS: dict[str, Any] = {"normal": ("bernoulli", "gaussian"), "two-valued": "bernoulli"}
+LAWS: dict[str, Any] = {"normal": "gaussian"}
 _TIMES = np.geomspace(0.02, 2.0, 24)  # rate times updates, at which theory is asked
+MIXED = 3.0  # standard errors that chains from data and from random states may be apart
 _ANNEAL, _ANNEALED = 300, 64  # temperatures and chains
 _EVERY = 20  # records between two looks at the likelihood
 
@@ -34,7 +39,7 @@ class Table(NamedTuple):
     spins: np.ndarray  # (examples, columns), -1 and +1
     kept: np.ndarray  # which columns of the whole table these are
     shape: tuple[int, int]  # of the picture that a whole row makes
-    law: str  # of the hidden components, in theory
+    laws: dict[str, Any]  # of the components, in theory
 
 
 class Distribution(Room):
@@ -46,7 +51,6 @@ class Distribution(Room):
         """The data, then training with theory's curve growing beside it."""
         self.rows: list[dict[str, Any]] = []
         self.scores: list[dict[str, float]] = []
-        self.theory: list[tuple[float, np.ndarray]] = []
         self.table = chosen(self["data"], self["seed"], self.tables.get(self["table"]))
         self.weights = first_weights(self.table.spins.shape[1], self["hidden"], self["seed"])
         edge = eq.theory.marchenko_pastur_edges(*self.weights.shape, variance=SCALE**2)[1]
@@ -59,7 +63,7 @@ class Distribution(Room):
             }
         )  # fmt: skip
         yield None
-        curve = self._curve()
+        curve = itertools.chain.from_iterable(itertools.zip_longest(*map(self._curve, self.table.laws)))
         for number, step in enumerate(stepwise(self._train)):
             self._record(step)
             yield None
@@ -94,7 +98,7 @@ class Distribution(Room):
         row = {"step": step, "time": step * self["rate"], "values": np.asarray(self.values), "edge": noise.edge,
                "outliers": noise.outliers}  # fmt: skip
         self.rows.append(row)
-        strongest = np.argsort(-np.linalg.norm(weights, axis=0))[:16]
+        strongest = np.argsort(-np.linalg.norm(weights, axis=0))[:DRAWN]
         self.emit({"kind": "record", **row, "filters": self._pictures(weights[:, strongest].T)})
 
     def _samples(self) -> None:
@@ -121,10 +125,10 @@ class Distribution(Room):
             "apart": apart,
         }
         self.scores.append(score)
-        self.emit({"kind": "score", **score, "mixed": apart < 4.0})
+        self.emit({"kind": "score", **score, "mixed": apart < MIXED})
         yield None
 
-    def _curve(self) -> Iterator[None]:
+    def _curve(self, law: str) -> Iterator[None]:
         """Theory's curve, a stretch of time at each step: where one stretch ends the next begins."""
         modes = min(MODES, *self.weights.shape)
         here, before = excited(self.table.spins, self.weights, modes), 0.0
@@ -132,7 +136,7 @@ class Distribution(Room):
         for time in _TIMES:
             if time > self["steps"] * self["rate"] * 1.05:
                 return
-            options: Any = {"modes": modes, "components": self.table.law, "tolerance": 1e-2}
+            options: Any = {"modes": modes, "components": self.table.laws[law], "tolerance": 1e-2}
             try:
                 found = eq.theory.learning_curve(self.table.spins, here, [time - before], **options)
             except RuntimeError as error:
@@ -140,8 +144,7 @@ class Distribution(Room):
                 return
             # Only the left vectors and the strengths matter: the hidden components stand for their law.
             here, before = (found.vectors[-1] * found.strengths[-1]) @ right, float(time)
-            self.theory.append((before, found.strengths[-1]))
-            self.emit({"kind": "curve", "time": before, "strengths": found.strengths[-1]})
+            self.emit({"kind": "curve", "law": law, "time": before, "strengths": found.strengths[-1]})
             yield None
 
     def _pictures(self, rows: np.ndarray) -> np.ndarray:
@@ -178,7 +181,7 @@ def chosen(kind: str, seed: int, table: np.ndarray | None) -> Table:
     """The spins that are learned, each column about its own median: a machine without fields cannot learn a mean."""
     if kind == "clusters":
         spins = clusters(eq.key(seed))
-        return Table(spins, np.arange(100), (10, 10), "gaussian")
+        return Table(spins, np.arange(100), (10, 10), CLUSTER_LAWS)
     if kind == "digits":
         return about_medians(eq.data.grey(eq.data.digits().train_images[:EXAMPLES]), (8, 8), 0.5)
     if table is None:
@@ -196,7 +199,7 @@ def about_medians(values: np.ndarray, shape: tuple[int, int], most: float) -> Ta
         check.refuse(
             "table", f"{len(kept)} columns that vary", "at least 2 columns with values on both sides of their medians"
         )
-    return Table(spins[:, kept], kept, shape, "gaussian")
+    return Table(spins[:, kept], kept, shape, LAWS)
 
 
 def clusters(key: Any) -> np.ndarray:
@@ -216,7 +219,7 @@ def first_weights(visible: int, hidden: int, seed: int) -> np.ndarray:
 def distance(network: eq.Network, data: np.ndarray, key: Any) -> float:
     """How far apart chains from the data and from random states are after 50 sweeps: energies, in standard errors."""
     here, there = jax.random.split(key)
-    count = min(64, len(data))
+    count = min(256, len(data))
     runs = [
         eq.sample(network, eq.Sweeps(50), chains=count, start=start, show_progress=False, key=each)
         for start, each in ((data[:count], here), (None, there))

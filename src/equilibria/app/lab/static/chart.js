@@ -67,7 +67,7 @@ export class Chart {
     if (low > high) return this[axis].log ? [0.1, 10] : [0, 1];
     if (this[axis].log) return low === high ? [low / 2, high * 2] : [low, high];
     if (low === high) return [low - 0.5, high + 0.5];
-    const room = axis === "y" ? 0.06 * (high - low) : 0;
+    const room = (this[axis].pad ?? (axis === "y" ? 0.06 : 0)) * (high - low);
     return [low - room, high + room];
   }
 

@@ -24,7 +24,7 @@ export class Dials {
 
   control(dial, value, turned) {
     if (dial.kind === "choice") return dial.choices.length > 3 ? this.list(dial, value, turned) : this.segments(dial, value, turned);
-    return dial.kind === "whole" && dial.most > 1000 ? this.box(dial, value, turned) : this.slider(dial, value, turned);
+    return dial.name === "seed" ? this.box(dial, value, turned) : this.slider(dial, value, turned);
   }
 
   frame(dial, ...parts) {

@@ -21,7 +21,7 @@ export function build(ctx) {
   });
   const draw = card("Draw a digit", { width: 3 }, drawing.canvas, el("div", { class: "row" },
     el("button", { type: "button", id: "wipe", text: "Clear", onclick: wipe }),
-    el("button", { type: "button", id: "test-digit", text: "Next test digit", onclick: () => ctx.turn("shown", (state.shown + 1) % 360) })));
+    el("button", { type: "button", id: "test-digit", text: "Next test digit", onclick: () => { ctx.turn("which", "number"); ctx.turn("shown", (state.shown + 1) % 360); } })));
   const answer = card("It settles on an answer", { width: 3, note: "" }, bars);
   const strip = el("div", { id: "strips" });
   const layered = card("Layer by layer", { width: 6, note: "" }, strip, el("p", { text: "Left: the free phase from rest. Right: by how much each neuron moves when the output is nudged; the nudge travels back, a layer at a time." }));
@@ -59,7 +59,7 @@ export function build(ctx) {
   function wipe(back = true) {
     ink = new Float32Array(FINE * FINE);
     drawing.shades(ink);
-    if (back) ctx.turn("shown", state.shown);
+    if (back) ctx.turn("which", state.which);
   }
 
   function names(message) { return Object.keys(message).filter((name) => name.startsWith("free_")).map((name) => name.slice(5)); }

@@ -13,7 +13,8 @@ class Tiles {
     this.made = "";
   }
 
-  draw(pictures, height, width, reach) {
+  // With a reach numbers about zero, without one spins.
+  draw(pictures, height, width, reach = null) {
     const count = pictures.shape[0], size = height * width;
     if (this.made !== `${count} ${height} ${width}`) {
       this.made = `${count} ${height} ${width}`;
@@ -21,7 +22,10 @@ class Tiles {
       for (const tile of this.each) tile.canvas.setAttribute("aria-hidden", "true");
       this.root.replaceChildren(...this.each.map((tile) => tile.canvas));
     }
-    this.each.forEach((tile, index) => tile.signed(pictures.subarray(index * size, (index + 1) * size), reach));
+    this.each.forEach((tile, index) => {
+      const one = pictures.subarray(index * size, (index + 1) * size);
+      if (reach === null) tile.spins(one); else tile.signed(one, reach);
+    });
   }
 }
 
@@ -29,7 +33,7 @@ export function build(ctx) {
   const { stage, state } = ctx;
   const told = numbers(["outliers", "Modes beyond noise"], ["likelihood", "Log-likelihood"], ["mixed", "Chains", true], ["step", "Update"], ["machine", "Machine", true]);
   const spectrum = new Chart({ label: "Singular values against time", height: 380, x: { label: "time = learning rate × updates", lim: null, log: true }, y: { label: "singular value w", lim: null } });
-  const likelihood = new Chart({ label: "Log-likelihood against updates", height: 250, x: { label: "update", lim: null }, y: { label: "nats per example", lim: null }, legend: false });
+  const likelihood = new Chart({ label: "Log-likelihood against updates", height: 250, x: { label: "update", lim: null, pad: 0.04 }, y: { label: "nats per example", lim: null }, legend: false });
   const data = new Tiles("Data"), samples = new Tiles("Samples of the machine"), filters = new Tiles("Filters: the strongest hidden neurons");
   const choose = el("input", { type: "file", accept: ".csv,.tsv,.txt,.gz,.npy,.npz,.h5,.h5ad,.parquet", class: "unseen", id: "table-file", onchange: () => dropped([...choose.files]).catch((error) => ctx.toast(error.message)) });
   const drop = el("label", { class: "drop", for: "table-file", text: "Drop a table here (.csv, .tsv, .npy, .npz, .h5, .h5ad, .parquet; rows are examples), or choose a file" });
@@ -57,7 +61,10 @@ export function build(ctx) {
 
   function drawCurve() {
     for (let mode = 0; mode < FOLLOWED; mode++) {
-      spectrum.set(`theory-${mode}`, curve.length ? { kind: "line", x: curve.map((point) => point.time), y: curve.map((point) => point.strengths[mode]), colour: `var(--c${mode})`, width: 2, label: mode === 0 ? "theory" : null } : null);
+      for (const [law, dash] of [["normal", null], ["two-valued", "5 4"]]) {
+        const points = curve.filter((point) => point.law === law);
+        spectrum.set(`theory-${law}-${mode}`, points.length ? { kind: "line", x: points.map((point) => point.time), y: points.map((point) => point.strengths[mode]), colour: `var(--c${mode})`, width: 2, dash, label: mode === 0 ? `theory, ${law} components` : null } : null);
+      }
     }
   }
 
@@ -71,7 +78,7 @@ export function build(ctx) {
     message(message) {
       if (message.kind === "data") {
         shape = [message.height, message.width];
-        data.draw(message.pictures, ...shape, 1);
+        data.draw(message.pictures, ...shape);
         told.set("machine", `${message.visible} × ${message.hidden}`, `${message.examples} examples`);
         spectrum.limits([message.rate, Math.max(2, message.rate * state.steps)], null);
         last.data = message;
@@ -85,7 +92,7 @@ export function build(ctx) {
         told.set("step", String(message.step));
         last.record = message;
       }
-      if (message.kind === "samples") { samples.draw(message.pictures, ...shape, 1); last.samples = message; }
+      if (message.kind === "samples") { samples.draw(message.pictures, ...shape); last.samples = message; }
       if (message.kind === "curve") { curve.push(message); drawCurve(); }
       if (message.kind === "score") {
         scores.push(message);
@@ -95,6 +102,6 @@ export function build(ctx) {
       }
     },
     dropped,
-    redraw() { spectrum.queue(); likelihood.queue(); if (last.data) data.draw(last.data.pictures, ...shape, 1); if (last.samples) samples.draw(last.samples.pictures, ...shape, 1); },
+    redraw() { spectrum.queue(); likelihood.queue(); if (last.data) data.draw(last.data.pictures, ...shape); if (last.samples) samples.draw(last.samples.pictures, ...shape); },
   };
 }
