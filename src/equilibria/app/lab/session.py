@@ -37,14 +37,15 @@ class Session:
         self.socket, self.worker, self.warm, self.tables = socket, worker, warm, tables
         self.loop = asyncio.get_running_loop()
         self.outgoing: asyncio.Queue[bytes] = asyncio.Queue()
-        self.waiting = 0
+        self.waiting, self.counting = 0, threading.Lock()  # two threads count
         self.room: Room | None = None
         self.share = worker.join(self.failed, lambda: self.waiting < MOST_WAITING)
 
     def emit(self, message: dict[str, Any]) -> None:
         """Send a message, from whatever thread."""
-        self.waiting += 1
         content = pack(message)
+        with self.counting:
+            self.waiting += 1
         with contextlib.suppress(RuntimeError):  # the server has ended meanwhile
             self.loop.call_soon_threadsafe(self.outgoing.put_nowait, content)
 
@@ -73,7 +74,8 @@ class Session:
                 await self.socket.send_bytes(content)
             except (WebSocketDisconnect, RuntimeError):  # closed; `serve` hears of it too
                 return
-            self.waiting -= 1
+            with self.counting:
+                self.waiting -= 1
 
     def _heard(self, text: str) -> None:
         question = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -31,8 +32,10 @@ class Remember(Room):
 
     def run(self) -> Iterator[float | None]:
         """Theory at the point, the network, then a sweep at a time."""
-        self.sweeps: list[dict[str, Any]] = []
-        self.since, self.paused, self.steps = 0, False, 0
+        self.sweep = -1  # how many have been made; the cue is number 0
+        self.sweeps: collections.deque[dict[str, Any]] = collections.deque(maxlen=_KEPT)
+        self.recent: list[float] = []  # overlaps since the last dial was turned
+        self.steered, self.paused, self.steps = False, False, 0
         self._build()
         self._show()
         yield None
@@ -56,7 +59,7 @@ class Remember(Room):
 
     def _sweep(self) -> None:
         how = eq.Sweeps(1, order=self["order"])
-        key = jax.random.fold_in(self.key, len(self.sweeps) - 1)
+        key = jax.random.fold_in(self.key, self.sweep)
         rest = eq.equilibrate(
             self.network, how, self.neurons, temperature=self["temperature"], show_progress=False, key=key
         )
@@ -80,16 +83,17 @@ class Remember(Room):
         self._frame()
 
     def _frame(self) -> None:
-        overlaps, energy = self.patterns @ self.neurons / NEURONS, self._energy()
-        self.sweeps.append({"overlap": overlaps, "energy": energy / NEURONS, "temperature": self["temperature"]})
-        del self.sweeps[1:-_KEPT]
-        sweep = len(self.sweeps) - 1
-        rows = [row["overlap"][self.target] for row in self.sweeps[self.since + (sweep - self.since + 1) // 2 :]]
+        overlaps, energy = self.patterns @ self.neurons / NEURONS, self._energy() / NEURONS
+        self.sweep += 1
+        here = {"sweep": self.sweep, "overlap": overlaps, "energy": energy, "temperature": self["temperature"]}
+        self.sweeps.append(here)
+        self.recent = [*self.recent, float(overlaps[self.target])][-_KEPT:]
+        rows = self.recent[len(self.recent) // 2 :]
         self.emit(
             {
-                "kind": "frame", "sweep": sweep, "overlap": overlaps[self.target], "energy": self.sweeps[-1]["energy"],
-                "mean": float(np.mean(rows)), "averaged": len(rows), "rest": sweep > 0 and self._at_rest(),
-                "steered": self.since > 0, "neurons": self.neurons.astype(np.int8), "overlaps": overlaps,
+                "kind": "frame", "sweep": self.sweep, "overlap": overlaps[self.target], "energy": energy,
+                "mean": float(np.mean(rows)), "averaged": len(rows), "rest": self.sweep > 0 and self._at_rest(),
+                "steered": self.steered, "neurons": self.neurons.astype(np.int8), "overlaps": overlaps,
             }
         )  # fmt: skip
 
@@ -136,7 +140,7 @@ class Remember(Room):
         """Temperature and pace change while the network goes on."""
         super().turn(name, value)
         if name == "temperature":
-            self.since, self.moved = len(self.sweeps), True
+            self.recent, self.steered, self.moved = [], True, True
             self._predict()
 
     def act(self, what: dict[str, Any]) -> None:
@@ -147,14 +151,17 @@ class Remember(Room):
     def dataset(self) -> xr.Dataset:
         """By sweep: overlaps with the patterns, energy for each neuron, temperature."""
         shown = min(len(self.patterns), 64)
-        rows = {
+        rows: dict[str, Any] = {
             "overlap": (("sweep", "pattern"), np.array([row["overlap"][:shown] for row in self.sweeps])),
             "energy": ("sweep", np.array([row["energy"] for row in self.sweeps])),
             "temperature": ("sweep", np.array([row["temperature"] for row in self.sweeps])),
         }
         theory = predicted(self._load(), self["temperature"], self["sleep"])
         given = {name: value for name, value in self.state.items() if name not in ("mine", "cue", "pace")}
-        return xr.Dataset(rows, attrs={**given, "predicted_overlap": theory["m"], "finite_size_error": theory["error"]})
+        sweeps = {"sweep": [row["sweep"] for row in self.sweeps]}
+        return xr.Dataset(
+            rows, sweeps, {**given, "predicted_overlap": theory["m"], "finite_size_error": theory["error"]}
+        )
 
     def code(self) -> str:
         """The recall from the cue, with a public call for each thing."""
