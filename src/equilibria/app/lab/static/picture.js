@@ -33,9 +33,7 @@ export function asSvg(stage) {
   }
   for (const bar of stage.querySelectorAll(".bars i")) root.append(svg("rect", { ...at(bar), fill: getComputedStyle(bar).backgroundColor }));
   for (const canvas of stage.querySelectorAll("canvas")) {
-    const image = svg("image", { ...at(canvas), href: canvas.toDataURL("image/png") });
-    image.setAttribute("style", "image-rendering:pixelated");
-    root.append(image);
+    root.append(svg("image", { ...at(canvas), href: canvas.toDataURL("image/png"), "image-rendering": "pixelated" }));
   }
   for (const chart of stage.querySelectorAll("svg.chart")) {
     const copy = frozen(chart), box = at(chart);
