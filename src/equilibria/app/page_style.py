@@ -1,14 +1,12 @@
 """How the page of results looks: on a screen by day and night, on a phone, on paper."""
 
-CSS = """
-:root { --text: #1c1e21; --soft: #5f6670; --line: #dfe2e6; --page: #fff; --card: #f6f7f9; --link: #0b5cad;
-  --good: #0a6b4b; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e4e6ea; --soft: #9aa1ab; --line: #343941; --page: #15171a; --card: #1e2126; --link: #7db7f0;
-    --good: #5fcfa3; --bad: #ff8a80; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--text);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+from pathlib import Path
+
+# Colours and type are those of the lab's page.
+HOUSE = (Path(__file__).parent / "lab" / "static" / "house.css").read_text()
+CSS = (
+    HOUSE
+    + """
 main { max-width: 52rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .5rem; letter-spacing: -.01em; }
 h2 { font-size: 1.5rem; line-height: 1.3; margin: 3rem 0 0; }
@@ -19,7 +17,6 @@ header p:last-child, .notes, small, th, figcaption { color: var(--soft); }
 header p { margin: .25rem 0; }
 header p:last-child { margin-bottom: 2rem; }
 .notes { font-size: .85rem; margin: .25rem 0 1rem; }
-a { color: var(--link); }
 section { margin-top: 2rem; padding-top: 2rem; border-top: 1px solid var(--line); }
 figure { margin: 0 0 1.25rem; padding: 1rem; background: #fff; border: 1px solid var(--line); border-radius: 8px; }
 figcaption { margin-top: .75rem; font-size: .9rem; color: #5f6670; }
@@ -38,8 +35,6 @@ th, td { padding: .55rem .9rem .55rem 0; border-bottom: 1px solid var(--line); v
 th:last-child, td:last-child { padding-right: 0; white-space: nowrap; }
 tbody tr:last-child td { border-bottom: 0; }
 .summary td:not(:first-child) { white-space: nowrap; }
-small, code { font-size: .85rem; }
-code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 pre { margin: 1.25rem 0 0; padding: .75rem 1rem; background: var(--card); border-radius: 8px; white-space: pre-wrap; }
 .wide { overflow-x: auto; }
 .good { color: var(--good); font-weight: 600; }
@@ -53,9 +48,10 @@ pre { margin: 1.25rem 0 0; padding: .75rem 1rem; background: var(--card); border
   .claims td { display: block; padding: .1rem 0; border: 0; }
   .claims td[data-label]::before { content: attr(data-label) " "; color: var(--soft); font-size: .8rem; } }
 @media print {
-  :root { --text: #000; --soft: #444; --line: #bbb; --page: #fff; --card: #f4f4f4; --link: #000;
+  :root, :root:not([data-theme="light"]) { --text: #000; --soft: #444; --line: #bbb; --page: #fff; --card: #f4f4f4; --link: #000;
     --good: #000; --bad: #000; }
   main { max-width: none; padding: 0; }
   section { break-inside: avoid; }
   figure input { display: none; } }
 """
+)

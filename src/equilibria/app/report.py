@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from equilibria import check, files
+from equilibria.app.lab.catalogue import HOME, room_link
 from equilibria.app.page_style import CSS
 from equilibria.papers import INDEX, PAPERS, code
 from equilibria.papers.claims import Claim, counted, tally
@@ -215,12 +216,18 @@ def _section(entry: Entry) -> str:
     stale = f'<p class="bad">Stale: {escape(entry.stale)}.</p>\n' * bool(entry.stale)
     return f"""<section id="{escape(entry.anchor)}">
 <h3>{escape(entry.title)}</h3>
-<p class="notes">{_marks(entry)} {" · ".join(escape(str(note)) for note in notes)}</p>
+<p class="notes">{_marks(entry)} {" · ".join(escape(str(note)) for note in notes)}{_live(entry.id)}</p>
 {stale}<figure><label><input type="checkbox" aria-label="enlarge">{image}</label>
 <figcaption>{escape(" ".join(entry.caption.split()))}{f" Quick: {_SMALL}." * (entry.preset == "quick")}</figcaption></figure>
 {"".join(tables)}{_differs(made.get("differs", ()))}<pre><code>{escape(command)}</code></pre>
 </section>
 """
+
+
+def _live(id: str) -> str:
+    """The room of the lab that shows a figure live, at the lab's usual place on this machine."""
+    link = room_link(id, HOME) if id in INDEX else None
+    return f' · <a href="{escape(link)}">live in the lab</a>, while <code>equilibria lab</code> runs' if link else ""
 
 
 def _claims(head: str, claims: Sequence[Claim]) -> str:

@@ -312,6 +312,13 @@ def test_a_page_without_the_token_says_what_to_do(browser, lab):
     visitor.context.close()
 
 
+def test_a_link_of_a_report_uses_the_token_of_the_last_page(visitor):
+    visitor.go(RECALL)
+    visitor.number("overlap")
+    visitor.page.goto(f"{visitor.lab.link.partition('?')[0]}#synapses?steps=20")
+    visitor.number("step")
+
+
 def test_another_origin_is_refused(browser, lab):
     visitor = Visitor(browser, lab)
     visitor.page.goto("about:blank")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from equilibria.app.lab.dials import SEED, Dial, Plan, named
 from equilibria.papers import check_id
 
+PORT = 8017
+HOME = f"http://127.0.0.1:{PORT}/"
 SIDE = 28
 NEURONS = SIDE * SIDE
 MOST_DRAWN = 8

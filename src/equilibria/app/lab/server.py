@@ -21,14 +21,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 from equilibria import check
-from equilibria.app.lab.catalogue import PLANS
+from equilibria.app.lab.catalogue import PLANS, PORT
 from equilibria.app.lab.frames import pack
 from equilibria.app.lab.security import Guard, loopback, new_token
 from equilibria.app.lab.uploads import MOST_BYTES, upload
 from equilibria.app.lab.worker import Worker
 
 STATIC = Path(__file__).parent / "static"
-PORT = 8017
 MOST_TABS = 8
 
 

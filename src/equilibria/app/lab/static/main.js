@@ -6,10 +6,18 @@ import { Connection } from "./net.js";
 import { asPng, asSvg, download } from "./picture.js";
 
 const byId = (id) => document.getElementById(id);
-const token = new URLSearchParams(location.search).get("token") || "";
+// A link without a token, such as one from a report, uses that of the last page here.
+const token = new URLSearchParams(location.search).get("token") || stored() || "";
 let plans = {};
 let room = null; // { plan, state, dials, view, visit }
 let visits = 0;
+
+function stored(value) {
+  try {
+    if (value) localStorage.setItem("token", value);
+    return localStorage.getItem("token");
+  } catch { return null; } // a browser that keeps nothing
+}
 
 // ---- the address ----
 
@@ -101,6 +109,7 @@ function set(values) {
 
 function heard(message) {
   if (message.kind === "hello") {
+    stored(token);
     plans = Object.fromEntries(message.rooms.map((plan) => [plan.name, plan]));
     for (const link of byId("rooms").querySelectorAll("a")) link.hidden = !(link.getAttribute("href").slice(1) in plans);
     if (room && room.plan.name === fromAddress().name) enter(); else open();
