@@ -164,3 +164,8 @@ def test_the_table_in_the_documentation_is_that_of_the_results():
         (row,) = [line for line in table.splitlines() if f"[{entry.id}]" in line]
         for ours in (False, True):
             assert results.verdicts(entry, ours=ours) in row
+
+
+def test_a_figure_links_to_the_room_that_shows_it_live():
+    assert '<a href="http://127.0.0.1:8017/#phases">' in report._live("agliari2024/ags")
+    assert report._live("tiny/line") == ""

@@ -48,7 +48,8 @@ pre { margin: 1.25rem 0 0; padding: .75rem 1rem; background: var(--card); border
   .claims td { display: block; padding: .1rem 0; border: 0; }
   .claims td[data-label]::before { content: attr(data-label) " "; color: var(--soft); font-size: .8rem; } }
 @media print {
-  :root, :root:not([data-theme="light"]) { --text: #000; --soft: #444; --line: #bbb; --page: #fff; --card: #f4f4f4; --link: #000;
+  :root, :root:not([data-theme="light"]) { --text: #000; --soft: #444; --line: #bbb; --page: #fff; --card: #f4f4f4;
+    --link: #000;
     --good: #000; --bad: #000; }
   main { max-width: none; padding: 0; }
   section { break-inside: avoid; }
