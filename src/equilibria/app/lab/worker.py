@@ -145,7 +145,7 @@ class Worker:
                     share = min(due, key=lambda share: share.used)
                     return share, functools.partial(self._chunk, share)
                 # A tab that cannot take more, or whose room is not warm, is looked at again soon.
-                until = min((max(share.wake - now, 0.02) for share in waiting), default=None)
+                until = min((share.wake - now if share.wake > now else 0.01 for share in waiting), default=None)
                 self.changed.wait(until)
 
     def _drop(self, share: Share) -> None:

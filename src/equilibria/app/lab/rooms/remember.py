@@ -41,11 +41,11 @@ class Remember(Room):
         yield None
         theory = self._theory()
         while True:
+            began = time.perf_counter()
             if not self.paused or self.steps:
                 self.steps = 0
                 if not self._at_rest():
                     self._sweep()
-            began = time.perf_counter()
             next(theory, None)  # a part of it between two sweeps, until it is whole
             yield max(0.0, 1 / self["pace"] - (time.perf_counter() - began))
 
