@@ -68,7 +68,7 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
 
     def finish(network: eq.Network, history: pictures.xr.Dataset) -> list[str]:
         if kind == "rbm":
-            _checked(network, rows, options.seed)
+            _checked(network, rows, options.seed, options.quiet)
         return pictures.write_all(options.out, network, history, split.features, rows, options.seed)
 
     job = Job(
@@ -85,14 +85,14 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
     return learn(options, job, split)
 
 
-def _checked(network: eq.Network, rows: np.ndarray, seed: int) -> None:
+def _checked(network: eq.Network, rows: np.ndarray, seed: int, quiet: bool) -> None:
     """Say it loudly where a machine is worse than independent neurons, or nobody can tell."""
     method: Method = "exact" if summable(network, _FEW) else "ais"
     log_z = eq.log_partition(network, method, data=rows, steps=1000, reverse=False, key=seed)
     found = verdict(network, rows, log_z)
     error = f" ± {found.machine.error:.2g}" if found.machine.error else ""
-    say(
-        f"log-likelihood {found.machine.value:.4g}{error} nats per example; independent features {found.independent:.4g}"
-    )
+    if not quiet:
+        told = f"log-likelihood {found.machine.value:.4g}{error} nats per example"
+        say(f"{told}; independent features {found.independent:.4g}")
     for complaint in found.complaints:
         say(f"WARNING: {complaint}")
