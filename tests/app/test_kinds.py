@@ -64,6 +64,32 @@ def test_deep_machines(table, capsys):
     assert found == pytest.approx(eq.log_likelihood(eq.load_network("whole"), table).value, abs=1e-5)
 
 
+def test_potts_machines_of_sequences_and_of_whole_numbers(capsys):
+    draws = np.random.default_rng(0)
+    letters = np.array(list("-ACGT"))
+    states = draws.integers(0, 5, (60, 3))
+    states[:, 1] = states[:, 0]
+    Path("t.fasta").write_text("".join(f">s{n}\n{''.join(letters[row])}\n" for n, row in enumerate(states)))
+    small = ["--hidden", "4", "--batch-size", "30", "--epochs", "2", "--validation", "0"]
+    assert cli.main(["train", "rbm", "--data", "t.fasta", "--alphabet", "dna", "--out", "dna", *small]) == 0
+    assert "3 sites of 5 states" in capsys.readouterr().out
+    assert cli.main(["sample", "dna", "--count", "4", "--sweeps", "3"]) == 0
+    assert eq.data.read_fasta("dna/samples.fasta", "dna").states.shape == (4, 3)
+    assert cli.main(["evaluate", "dna", "--data", "t.fasta"]) == 0
+    found = json.loads(Path("dna/evaluation.json").read_text())["value"]
+    network = eq.load_network("dna")
+    assert found == pytest.approx(eq.log_likelihood(network, eq.data.one_hot(states, 5)).value, abs=1e-5)
+    pd.DataFrame(states, columns=["a", "b", "c"]).to_csv("t.csv", index=False)
+    assert cli.main(["train", "rbm", "--data", "t.csv", "--visible-units", "potts", "--out", "whole", *small]) == 0
+    for one, other in zip(jax.tree.leaves(network), jax.tree.leaves(eq.load_network("whole")), strict=True):
+        np.testing.assert_array_equal(one, other)  # the same states, by another way
+    assert cli.main(["sample", "whole", "--count", "4", "--sweeps", "3"]) == 0
+    assert pd.read_csv("whole/samples.csv").columns.tolist() == ["a", "b", "c"]
+    Path("bad.fasta").write_text(">s\nAXG\n>t\nACG\n")
+    assert cli.main(["train", "rbm", "--data", "bad.fasta", "--alphabet", "dna", "--out", "x", *small]) == 2
+    assert "a missing letter in sequence 's', site 2" in capsys.readouterr().err
+
+
 def test_classifiers(table, capsys):
     options = ["--target", "group", "--layers", "8", "--batch-size", "27", "--sweeps", "10", "--nudged-sweeps", "4"]
     train = ["train", "classifier", "--data", "labelled.csv", *options, "--learning-rate", "0.02", "--final-rate", "1"]

@@ -121,6 +121,25 @@ def test_missing_cells_are_refused_with_their_place(capsys):
     assert "--missing sum-out" in error
 
 
+def test_missing_cells_are_summed_out_where_that_is_asked(capsys):
+    values = bits().astype(object)
+    values[np.random.default_rng(3).random(values.shape) < 0.03] = ""
+    write("t.csv", values)
+    assert cli.main(["train", "rbm", "--data", "t.csv", "--out", "run", *SMALL, "--missing", "sum-out"]) == 0
+    assert cli.main(["evaluate", "run", "--data", "t.csv"]) == 0
+    network, rows = eq.load_network("run"), pd.read_csv("t.csv").to_numpy(float)
+    assert np.isnan(rows).any()
+    found = json.loads(Path("run/evaluation.json").read_text())["value"]
+    # The same by hand: every way to fill a row's gaps, summed.
+    logs = []
+    for row in rows:
+        gaps = np.flatnonzero(np.isnan(row))
+        filled = np.repeat(row[None], 2 ** len(gaps), 0).astype(np.float32)
+        filled[:, gaps] = (np.arange(2 ** len(gaps))[:, None] >> np.arange(len(gaps))) & 1
+        logs.append(np.logaddexp.reduce(-np.asarray(network.free_energy({"visible": filled}, ["hidden"]), float)))
+    assert found == pytest.approx(np.mean(logs) - eq.log_partition(network).value, abs=1e-4)
+
+
 def test_pictures_of_images_and_of_tables():
     digits = (eq.data.digits().train_images[:200] > 127).astype(np.uint8)
     np.save("t.npy", digits)

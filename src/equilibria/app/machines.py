@@ -45,8 +45,7 @@ def rbm_of_size(options: Rbm, hidden: int, split: Split) -> Trained:
     """Train a restricted machine of one size in the folder `options.out`."""
     features, rows = split.features, split.rows
     other = tables.UNITS[check.choice("hidden_units", options.hidden_units, tables.UNITS)]()
-    visible = tables.UNITS[features.unit]()
-    network = eq.rbm(rows.shape[1], hidden, visible=visible, hidden=other, key=options.seed)
+    network = eq.rbm(rows.shape[1], hidden, visible=features.visible, hidden=other, key=options.seed)
     return _learned(options, "rbm", {"hidden": hidden}, network, split)
 
 
@@ -67,8 +66,8 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
     recipe = likelihood_recipe(options.recipe, steps=options.steps, chains=options.chains, l1=options.l1, l2=options.l2)
 
     def finish(network: eq.Network, history: pictures.xr.Dataset) -> list[str]:
-        if kind == "rbm":
-            _checked(network, rows, options.seed, options.quiet)
+        if kind == "rbm" and len(known := rows[watch.complete(rows)]):
+            _checked(network, known, options.seed, options.quiet)
         return pictures.write_all(options.out, network, history, split.features, rows, options.seed)
 
     job = Job(
@@ -78,7 +77,7 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
         rule=recipe,
         data=rows,
         optimiser=optax.sgd,
-        measure=watch.measure_of(network),
+        measure=watch.measure_of(network, rows),
         metrics=watch.watching(network, rows, split.unseen, options.seed),
         finish=finish,
     )

@@ -29,7 +29,7 @@ class TableOptions:
     """The table, and how it is read.
 
     Attributes:
-        data: .csv, .tsv, .txt, .npy, .npz, .h5, .h5ad or .parquet file of shape (examples, features).
+        data: .csv, .tsv, .txt, .npy, .npz, .h5, .h5ad or .parquet file of shape (examples, features); for rbm also .fasta.
         array: name of the array, for files with several.
         columns: the features, by name with commas between; ranges are first:last. All by default.
         drop: columns to leave out, likewise.
@@ -106,8 +106,10 @@ class Rbm(TrainingOptions):
         l1: penalty on the size of the couplings.
         l2: penalty on their squares.
         visible_units: kind of the features; auto is binary for values in [0, 1], spin for -1 and +1, and gaussian, brought to
-            mean 0 and variance 1, for other numbers with a fraction.
+            mean 0 and variance 1, for other numbers with a fraction; potts takes whole numbers from 0 as states of sites, and
+            is what sequences in a .fasta file are.
         hidden_units: kind of the hidden neurons.
+        alphabet: of sequences in a .fasta file.
     """
 
     hidden: Annotated[str, tyro.conf.arg(metavar="NUMBER[,NUMBER...]")] = "100"
@@ -117,8 +119,9 @@ class Rbm(TrainingOptions):
     learning_rate: Annotated[float | None, tyro.conf.arg(help_behavior_hint="")] = None
     l1: float = 0.0
     l2: float = 0.0
-    visible_units: Literal["auto", "binary", "spin", "gaussian"] = "auto"
+    visible_units: Literal["auto", "binary", "spin", "gaussian", "potts"] = "auto"
     hidden_units: Units = "binary"
+    alphabet: Literal["protein", "dna", "rna"] = "protein"
 
 
 @dataclass(frozen=True, kw_only=True)

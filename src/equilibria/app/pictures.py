@@ -137,7 +137,7 @@ def strongest_features(weights: np.ndarray, names: Sequence[str]) -> Figure:
 def correlations(rows: np.ndarray, draws: np.ndarray) -> Figure:
     """Means and covariances of the data against those of samples; a machine that has learned them lies on the diagonal."""
     rows = np.asarray(rows, np.float64)
-    known = np.nan_to_num(rows - np.nanmean(rows, 0)) + 0.0
+    known = rows - np.nanmean(rows, 0)
     drawn = draws - draws.mean(0)
     size = rows.shape[1]
     pairs = np.random.default_rng(0)
@@ -145,7 +145,7 @@ def correlations(rows: np.ndarray, draws: np.ndarray) -> Figure:
     with plots.style():
         figure, (left, right) = plots.panels(2, size=(3.6, 3.4))
         _against(left, np.nanmean(rows, 0), draws.mean(0), "mean of each feature")
-        both = [(part[:, first] * part[:, second]).mean(0) for part in (known, drawn)] if size > 1 else [[0.0], [0.0]]
+        both = [np.nanmean(part[:, first] * part[:, second], 0) for part in (known, drawn)] if size > 1 else [[0], [0]]
         _against(right, np.asarray(both[0]), np.asarray(both[1]), "covariance of each pair")
         return figure
 

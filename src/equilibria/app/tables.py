@@ -10,6 +10,7 @@ import numpy as np
 
 import equilibria as eq
 from equilibria import check
+from equilibria.app import sequences
 from equilibria.app.options import TableOptions, listed
 
 UNITS = {"binary": eq.Binary, "spin": eq.Spin, "gaussian": eq.Gaussian}
@@ -24,11 +25,12 @@ class Features(NamedTuple):
         rows: (examples, features).
         names: of the features.
         named: whether the names are the table's own.
-        unit: "binary", "spin" or "gaussian".
+        unit: "binary", "spin", "gaussian" or "potts".
         offset: what was taken off each feature.
         scale: what it was then divided by.
         image_shape: (height, width) where each example is a picture.
         target: what is to be predicted of each example, if anything is.
+        sites: for "potts", what `sequences.described` says; else nothing.
         reading: the options that the table was read with.
         notes: sentences about what was decided.
     """
@@ -41,8 +43,14 @@ class Features(NamedTuple):
     scale: np.ndarray
     image_shape: tuple[int, int] | None
     target: np.ndarray | None
+    sites: dict[str, Any]
     reading: dict[str, Any]
     notes: tuple[str, ...]
+
+    @property
+    def visible(self) -> eq.Unit:
+        """The unit of the features."""
+        return eq.Potts(self.sites["states"]) if self.sites else UNITS[self.unit]()
 
     def described(self) -> dict[str, Any]:
         """What `evaluate` and `sample` have to know, as JSON says it."""
@@ -53,6 +61,7 @@ class Features(NamedTuple):
             "offset": self.offset.tolist(),
             "scale": self.scale.tolist(),
             "image_shape": self.image_shape,
+            "sites": self.sites,
             "reading": self.reading,
         }
 
@@ -94,6 +103,8 @@ def read(options: TableOptions, units: str = "auto", target: str | None = None) 
         ValueError: if there is no such table, or its numbers are not what the units take.
     """
     reading = reading_of(options)
+    if sequences.is_fasta(options.data) or units == "potts":
+        return _sites(options, reading)
     table = _table(options.data, reading, options.allow_large, target)
     values = changed(table.values, reading)
     unit = _unit(values, units, options.data)
@@ -105,8 +116,32 @@ def read(options: TableOptions, units: str = "auto", target: str | None = None) 
         scale = np.where(spread > 1e-7 * np.maximum(np.abs(offset), 1e-300), spread, 1.0)
         values = ((values - offset) / scale).astype(np.float32)
         notes.append("features are brought to mean 0 and variance 1")
-    decided = unit, offset, scale, table.image_shape, table.target
+    decided: Any = (unit, offset, scale, table.image_shape, table.target, {})
     return Features(values, table.names, table.named, *decided, reading, tuple(notes))
+
+
+def _sites(options: TableOptions, reading: dict[str, Any]) -> Features:
+    """Sites of several states, each a block of neurons of which one is on."""
+    alphabet = getattr(options, "alphabet", None)
+    states, names, named, notes = _states(options.data, reading, options.allow_large, alphabet)
+    about = sequences.described(states, names, alphabet if sequences.is_fasta(options.data) else None)
+    rows = eq.data.one_hot(states, about["states"])
+    neurons = sequences.neuron_names(about)
+    plain = np.zeros(rows.shape[1]), np.ones(rows.shape[1]), None, None
+    told = (*notes, f"{states.shape[1]} sites of {about['states']} states")
+    return Features(rows, neurons, named, "potts", *plain, about, reading, told)
+
+
+def _states(
+    path: Path, reading: Mapping[str, Any], allow_large: bool, alphabet: str | None
+) -> tuple[np.ndarray, tuple[str, ...], bool, tuple[str, ...]]:
+    """The states of sites, -1 where one is missing, with the sites' names."""
+    if sequences.is_fasta(path):
+        return sequences.read(path, alphabet or "protein", reading["missing"])
+    table = _table(path, reading, allow_large)
+    if eq.data.kind_of(table.values) not in ("bits", "counts"):
+        check.refuse("data", f"{path} with numbers that are no states", "whole numbers from 0 for potts units")
+    return np.where(np.isnan(table.values), -1, table.values).astype(int), table.names, table.named, table.notes
 
 
 def _unit(values: np.ndarray, units: str, path: Path) -> str:
@@ -141,6 +176,12 @@ def read_as(
     """
     reading = dict(before.get("reading", {}))
     reading["array"] = array or reading.get("array")
+    if sites := before.get("sites"):
+        reading |= {"columns": sites["names"], "drop": [], "id_column": None} if before["named"] else {}
+        states, *_ = _states(path, reading, allow_large, sites["alphabet"])
+        if states.shape[1] != len(sites["names"]):
+            check.refuse("data", f"{path} with {states.shape[1]} sites", f"{len(sites['names'])}, as in training")
+        return eq.data.one_hot(states, sites["states"]), None
     if before.get("named"):  # by name: other columns, and another order, do no harm
         reading |= {"columns": before["names"], "drop": [], "id_column": None}
     try:

@@ -11,7 +11,7 @@ import numpy as np
 
 import equilibria as eq
 from equilibria import check, files
-from equilibria.app import classifier, memory, pictures, runs, tables
+from equilibria.app import classifier, memory, pictures, runs, sequences, tables
 from equilibria.app.watch import say
 from equilibria.measure.partition import Method, summable
 
@@ -21,7 +21,7 @@ _EXACT = 2**20
 def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
     """Draw from a trained machine; visible states as .npy, as .csv where features have names, and as a picture."""
     path = Path(out or folder / "samples.npy")
-    beside = [path.with_suffix(ending) for ending in (".png", ".csv", ".json")]
+    beside = [path.with_suffix(ending) for ending in (".png", ".csv", ".json", ".fasta")]
     theirs = [other.name for other in beside if os.path.lexists(other)]
     if out is not None and theirs and not os.path.lexists(path):
         check.refuse("--out", f"{path}, beside whose place is {theirs[0]}", "another name: that would be replaced")
@@ -39,7 +39,9 @@ def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int,
     with files.replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, values)
     shape = table.get("image_shape")
-    if table and shape is None:
+    if table.get("sites"):
+        made.append(sequences.write(path, values, table["sites"]).name)
+    elif table and shape is None:
         pictures.write_csv(path.with_suffix(".csv"), table["names"], None, values)
         made.append(path.with_suffix(".csv").name)
     elif shape is not None:

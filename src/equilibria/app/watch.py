@@ -18,14 +18,23 @@ from equilibria.measure.partition import summable
 _EXACT = 2**14  # states of a sum that is done at every record
 _WORK = 3e7  # cumulants at every record
 _MOST_ROWS = 500
+_FEWEST = 10  # rows that miss nothing
 _LINES = 20  # on the console, about
 
 
-def measure_of(network: eq.Network) -> str:
-    """What can be had at every record without slowing learning down."""
+def complete(rows: np.ndarray) -> np.ndarray:
+    """Which rows miss nothing."""
+    return ~np.isnan(rows).any(1) if rows.dtype.kind == "f" else np.ones(len(rows), bool)
+
+
+def measure_of(network: eq.Network, rows: np.ndarray) -> str:
+    """What can be had at every record without slowing learning down; sums over what is missing would do that."""
+    if complete(rows).sum() < _FEWEST:
+        return "reconstruction"
     if summable(network, _EXACT):
         return "log-likelihood"
-    return "pseudo-likelihood" if network.layers[0].unit.two_valued else "reconstruction"
+    shallow = not any(set(coupling.ends) <= set(network.names[1:]) for coupling in network.couplings)
+    return "pseudo-likelihood" if network.layers[0].unit.two_valued and shallow else "reconstruction"
 
 
 def likelihood(network: eq.Network, rows: np.ndarray, measure: str) -> float:
@@ -34,11 +43,12 @@ def likelihood(network: eq.Network, rows: np.ndarray, measure: str) -> float:
         return eq.log_likelihood(network, rows, "exact", probabilities=True).value
     if measure == "pseudo-likelihood":
         return eq.pseudo_likelihood(network, rows, probabilities=True)
-    return -float(np.mean((rows - _reconstructed(network, rows)) ** 2))
+    return -float(np.nanmean((rows - _reconstructed(network, rows)) ** 2))
 
 
 def _reconstructed(network: eq.Network, rows: np.ndarray) -> np.ndarray:
     first, second = network.names[:2]
+    rows = np.where(np.isnan(rows), np.nanmean(rows, 0), rows) if rows.dtype.kind == "f" else rows
     means = network.layer(second).unit.mean(network.field({first: jnp.asarray(rows, float)}, second))
     return np.asarray(network.layer(first).unit.mean(network.field({second: means}, first)))
 
@@ -47,11 +57,13 @@ def watching(
     network: eq.Network, learned: np.ndarray, held: np.ndarray, seed: int
 ) -> Callable[[eq.Network], dict[str, Any]]:
     """Metrics for `train`: the singular values, and how probable some examples of both parts are."""
-    measure = measure_of(network)
+    measure = measure_of(network, learned)
     work = learned.shape[1] * network.layers[1].size
     most = int(np.clip(_WORK / work, 50, _MOST_ROWS))
     chosen = np.random.default_rng([seed % 2**32, 2])
     parts = {"training": learned, "validation": held}
+    if measure != "reconstruction":
+        parts = {name: rows[complete(rows)] for name, rows in parts.items()}
     shown = {name: rows[np.sort(chosen.permutation(len(rows))[:most])] for name, rows in parts.items() if len(rows)}
     spectrum = eq.watch_spectrum()
 
