@@ -116,8 +116,19 @@ def read(options: TableOptions, units: str = "auto", target: str | None = None) 
         scale = np.where(spread > 1e-7 * np.maximum(np.abs(offset), 1e-300), spread, 1.0)
         values = ((values - offset) / scale).astype(np.float32)
         notes.append("features are brought to mean 0 and variance 1")
-    decided: Any = (unit, offset, scale, table.image_shape, table.target, {})
-    return Features(values, table.names, table.named, *decided, reading, tuple(notes))
+    return Features(
+        values,
+        table.names,
+        table.named,
+        unit,
+        offset,
+        scale,
+        table.image_shape,
+        table.target,
+        {},
+        reading,
+        tuple(notes),
+    )
 
 
 def _sites(options: TableOptions, reading: dict[str, Any]) -> Features:
