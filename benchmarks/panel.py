@@ -1,8 +1,8 @@
 """Defaults on a panel of tables: `python -m benchmarks panel`.
 
-`RBM()` beside independent sites, scikit-learn's `BernoulliRBM()` and the best of a small grid of rates and passes, by the
-log-likelihood of test rows; `EquilibriumClassifier()` and `EquilibriumRegressor()` beside scikit-learn's networks. Five seeds
-each. Defaults were chosen with other seeds (100 and up) on other draws of the same tables.
+`RBM()` beside independent sites, scikit-learn's `BernoulliRBM()` and the best of a small grid of rates, by the log-likelihood
+of test rows; `EquilibriumClassifier()` and `EquilibriumRegressor()` beside scikit-learn's networks. Five seeds each. Defaults
+were chosen with other seeds (100 and up), which draw other tables or other splits of the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equilibria.estimators import RBM, EquilibriumClassifier, EquilibriumRegress
 SEEDS = range(5)
 # What the grid's best may be above the default: a share of what the best gains over independent sites.
 SLACK = 0.1
-GRID = [{"learning_rate": rate, "n_iter": passes} for rate in (0.01, 0.05, 0.2) for passes in (10, 50)]
+GRID = [{"learning_rate": rate} for rate in (0.01, 0.05, 0.2)]  # on the first two seeds
 
 
 def independent(rows: np.ndarray, test: np.ndarray) -> float:
@@ -51,9 +51,9 @@ def likelihoods() -> None:
     print("|---|---|---|---|---|---|---|")
     for name in TABLES:
         found = np.array([_one(name, seed) for seed in SEEDS])
-        alone, theirs, ours, best, seconds = found.mean(0)
-        worst = (found[:, 2] - found[:, 0]).min()
-        verdict = "" if ours > max(alone, theirs) and ours >= best - SLACK * (best - alone) else " **behind**"
+        alone, theirs, ours, above, seconds = np.nanmean(found, axis=0)
+        worst, best = (found[:, 2] - found[:, 0]).min(), ours + above
+        verdict = "" if ours > max(alone, theirs) and above <= SLACK * (best - alone) else " **behind**"
         print(
             f"| {name} | {alone:.2f} | {theirs:.2f} | {ours:.2f} ± {_error(found[:, 2] - found[:, 0]):.2f}{verdict} | "
             f"{best:.2f} | {worst:+.2f} | {seconds:.1f} |",
@@ -66,9 +66,9 @@ def _one(name: str, seed: int) -> tuple[float, float, float, float, float]:
     start = time.perf_counter()
     ours = RBM(random_state=seed).fit(rows)
     seconds = time.perf_counter() - start
-    grid = [RBM(random_state=seed, **options).fit(rows).score(test) for options in GRID] if seed < 2 else [-np.inf]
+    grid = [RBM(random_state=seed, **options).fit(rows).score(test) for options in GRID] if seed < 2 else [np.nan]
     score = ours.score(test)
-    return independent(rows, test), bernoulli(rows, test, seed), score, max(score, *grid), seconds
+    return independent(rows, test), bernoulli(rows, test, seed), score, max(grid) - score, seconds
 
 
 def _error(values: np.ndarray) -> float:

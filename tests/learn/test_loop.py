@@ -187,7 +187,7 @@ def test_resuming_something_else_is_refused(tmp_path):
         ({"key": 1, "rule": eq.cd(2)}, "another rule"),
         ({"key": 1, "model": eq.rbm(5, 4, key=0)}, "another model"),
         ({"key": 1, "model": eq.rbm(5, 3, hidden=eq.Spin(), key=0)}, "another model"),
-        ({"key": 1, "learning_rate": 0.02}, "another learning_rate: 'None', here '0.02'"),
+        ({"key": 1, "learning_rate": 0.02}, "another learning_rate: 'auto', here '0.02'"),
         ({"key": 1, "optimiser": optax.adam(1e-3)}, "another optimiser"),
         ({"key": 1, "rule": eq.Augmented(eq.cd(1), eq.InputDropout(0.1, "visible"))}, "another rule"),
     ):
