@@ -154,7 +154,7 @@ CLUSTERS = np.repeat(np.random.default_rng(1).choice([0.0, 1.0], (3, 20)), 30, a
 
 
 def test_the_rate_follows_from_the_data_and_is_said():
-    model = RBM(n_components=3, n_iter=20, random_state=0).fit(CLUSTERS)
+    model = RBM(n_components=3, n_iter=200, random_state=0).fit(CLUSTERS)
     assert model.history_.attrs["learning_rate"] == pytest.approx(natural_rate(model.network_, {"visible": CLUSTERS}))
     assert model.verdict_.complaints == ()
     assert model.verdict_.machine.value > model.verdict_.independent
