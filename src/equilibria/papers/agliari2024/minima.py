@@ -97,7 +97,7 @@ def plot(dataset: xr.Dataset):
     rate = slopes(dataset).mean("network")
     for colour, kind in zip(plots.PALETTE, dataset["kind"].values, strict=False):
         exact, more = dataset["exact"].sel(kind=kind), dataset["annealed"].sel(kind=kind)
-        label = f"{kind}: grows as exp({float(rate.sel(kind=kind)):.3f} N)"
+        label = f"{kind}: grows as exp({abs(float(rate.sel(kind=kind))):.2f} N)"
         axes.errorbar(
             dataset["size"],
             exact.mean("network"),

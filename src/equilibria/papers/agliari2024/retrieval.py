@@ -132,14 +132,18 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             "Random patterns: the network ends at the overlap that theory gives, from cues with a quarter of the neurons wrong",
             source="slide 'The model works...', and AGS theory", expected=float(dataset["theory"]),
             measured=float(final.mean()), tolerance=0.02, reason="finite size: corrections of order 1/sqrt(784 * patterns)",
+            quote="The model works (as a pattern reconstructor) if starting “near” a pattern ... the dynamics eventually "
+            "converges to that pattern",
         ),
         at_least(
             "Digits after sleep: the worst of the ten is recovered",
             source="snapshots n = 0 ... 10780", expected=0.98, measured=float(digits_final.sel(rule="sleep").min()),
+            ours=True,
         ),
         at_most(
             "Digits by Hebb's rule alone: their correlations interfere, the worst is not recovered",
             source="slide 'Revise Hebb's rule'", expected=0.9, measured=float(digits_final.sel(rule="Hebb").min()),
+            ours=True,
         ),
         at_most(
             "At T = 0 the energy is a Lyapunov function: its largest rise between snapshots, per neuron",
@@ -150,3 +154,4 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {"quick": Config(), "paper": Config(repeats=20)}
+DIFFERS = {name: ("the bundled digits enlarged to 28 x 28 in place of the lecture's picture",) for name in PRESETS}
