@@ -135,7 +135,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         found.append(
             at_most(
                 f"{name}: replicas are as alike as examples in every class: Wasserstein distance over the spread of examples",
-                source=SOURCE, expected=0.5, measured=ratio.sel(dataset=name).values, every=True, over="class",
+                source=SOURCE, expected=0.5, measured=ratio.sel(dataset=name).values, every=True, over="label",
                 reason="half a spread: the distributions lie on top of each other; two halves of a class differ by "
                 f"{float(floor.sel(dataset=name).max()):.2f} at most; beyond: " + (", ".join(far) or "none"),
             )
