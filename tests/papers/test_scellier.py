@@ -104,12 +104,16 @@ def test_a_negative_contrastive_cost_is_seen_as_one():
     assert gap < 0
 
 
-def test_the_contrastive_figure_counts():
-    found = contrastive.run(contrastive.Config(strengths=(0.5, 2.5), count=30, steps=3000, seeds=2))
-    share = (found["contrastive"] < 0).mean(("start", "network")).values
-    assert share[0] == 0
-    assert share[1] > 0.05
-    assert judged(contrastive, found) == []
+@pytest.mark.slow
+def test_weak_weights_have_one_valley():
+    """There the contrastive cost is never negative, and a small update by the two-phase rule lowers the squared error."""
+    found = contrastive.run(contrastive.Config(strengths=(0.3,), count=30, steps=3000, seeds=2))
+    assert float(found["force"].max()) < 1e-6
+    assert float(found["contrastive"].min()) >= 0
+    assert float(found["squared"].min()) > 0
+    assert float(found["by_nudged"].max()) < 0
+    np.testing.assert_allclose(found["ratio"], 2, rtol=0.01)
+    assert any("is negative in some networks" in says for says in judged(contrastive, found))
 
 
 def test_schedules_are_those_of_table_2():
@@ -141,7 +145,8 @@ def test_a_nudge_without_the_half_is_twice_the_nudge_with_it():
 
     network = eq.layered((5, 4, 3), key=0)
     rng = np.random.default_rng(0)
-    data = {"input": rng.random((6, 5), np.float32), "output": np.eye(3, dtype=np.float32)[rng.integers(0, 3, 6)]}
+    targets = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 6)]
+    data = {"input": jnp.asarray(rng.random((6, 5), np.float32)), "output": jnp.asarray(targets)}
 
     def whole(state, target):
         return jnp.sum((state - target) ** 2, axis=-1)
@@ -153,7 +158,7 @@ def test_a_nudge_without_the_half_is_twice_the_nudge_with_it():
         found = rule.step(network, data, carry={}, index=jnp.arange(6), key=jax.random.key(0)).gradient
         return np.asarray(found.couplings[0].weights)
 
-    np.testing.assert_allclose(2 * gradient(2.0, {}), gradient(1.0, {"cost": whole}), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(2 * gradient(2.0, {}), gradient(1.0, {"cost": whole}), rtol=1e-3, atol=1e-6)
 
 
 def small_curve():

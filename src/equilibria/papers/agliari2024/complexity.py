@@ -140,6 +140,18 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
                 f"{float(floor.sel(dataset=name).max()):.2f} at most; beyond: " + (", ".join(far) or "none"),
             )
         )  # fmt: skip
+    for name in dataset[
+        "dataset"
+    ].values:  # a tight one, added when the first results showed that the other says little
+        noise = (dataset["distance"] / dataset["floor"]).sel(dataset=name)
+        apart = [str(c) for c, far in zip(dataset["class"].values, noise.values, strict=True) if far > 5]
+        found.append(
+            at_most(
+                f"{name}: the two distributions are one, in every class: distance over its noise", source=SOURCE, expected=5.0,
+                measured=noise.values, every=True, over="label",
+                reason="five times the distance of two halves of the class; beyond: " + (", ".join(apart) or "none"),
+            )
+        )  # fmt: skip
     means = dataset["example_mean"]
     found.append(
         at_least(
