@@ -9,8 +9,10 @@ from scipy import stats
 import equilibria as eq
 import machines
 import oracle
+from compilations import compilations
 from equilibria import files
-from equilibria.random import _hashed, as_key, key
+from equilibria import random as own
+from equilibria.random import _hashed, as_key, fold_in, key, split, split_array
 
 COUNT = 2**18
 KEYS = [key(0), key(1), jax.random.fold_in(key(0), 1), jax.random.split(key(0))[1]]
@@ -149,3 +151,41 @@ def test_bad_seeds_are_refused():
         with pytest.raises(ValueError, match=r"seed: got .*; allowed: a whole number >= 0"):
             key(bad)
     assert as_key(key(2)) == key(2)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_keys_by_numpy_are_those_of_jax(fast):
+    key = eq.key(2**31 + 5, fast=fast)
+    for count in (1, 2, 5):
+        wanted = jax.random.split(key, count)
+        assert (jnp.stack(split(key, count)) == wanted).all()
+        assert (split_array(key, count) == wanted).all()
+        assert (jax.jit(lambda key, count=count: split_array(key, count))(key) == wanted).all()
+    for number in (0, 1, 2**32 - 1):
+        assert fold_in(key, number) == jax.random.fold_in(key, number)
+    for shape in ((), (7,), (3, 4, 5)):
+        np.testing.assert_array_equal(own.bits(key, shape), jax.random.bits(key, shape))
+    assert own.bits(key, (1000, 1000)) is None
+
+
+def test_keys_of_the_fast_generator_are_split_and_folded_by_threefry():
+    """As JAX's own does it; a fold is that of the inverted key."""
+    data = jax.random.key_data(eq.key(3))
+    plain = jax.random.wrap_key_data(data, impl="threefry2x32")
+    inverted = jax.random.wrap_key_data(~data, impl="threefry2x32")
+    for shape in ((2,), (3, 4)):
+        found = jax.random.key_data(jax.random.split(eq.key(3), shape))
+        np.testing.assert_array_equal(found, jax.random.key_data(jax.random.split(plain, shape)))
+    for number in (0, 9, 2**32 - 1):
+        found = jax.random.key_data(jax.random.fold_in(eq.key(3), number))
+        np.testing.assert_array_equal(found, jax.random.key_data(jax.random.fold_in(inverted, number)))
+
+
+def test_operations_on_keys_compile_nothing():
+    def work(seed):
+        first, second = split(as_key(seed))
+        return fold_in(first, 3), split_array(second, 4), own.bits(first, (10, 10))
+
+    with compilations() as found:
+        work(17)
+    assert found == []

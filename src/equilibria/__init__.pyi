@@ -5,6 +5,7 @@ from . import plots as plots
 from . import theory as theory
 from .app.lab.command import lab as lab
 from .citations import cite as cite
+from .compiled import cache as cache
 from .energies.implicit import Implicit as Implicit
 from .energies.stochastic import Stochastic as Stochastic
 from .equilibrators.cavity import Bethe as Bethe

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 Progress = Callable[..., "tqdm[Any]"]
+_DELAY = 2.0  # seconds of work that nobody needs to be told of
+_WITHOUT_PACE = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
 def progress(work: int | Iterable[Any], label: str, unit: str = "step", *, show: bool | None = None) -> tqdm[Any]:
@@ -33,8 +37,87 @@ def progress(work: int | Iterable[Any], label: str, unit: str = "step", *, show:
     ...         _ = bar.update(25)
     """
     items = range(work) if isinstance(work, int) else work
+    return tqdm(items, desc=label, unit=unit, **_options(show))
+
+
+def _options(show: bool | None) -> dict[str, Any]:
     disable = None if show is None else not show
-    return tqdm(items, desc=label, unit=unit, delay=2, file=sys.stderr, disable=disable, leave=False)
+    return {"delay": _DELAY, "file": sys.stderr, "disable": disable, "leave": False}
+
+
+class CompiledBar(tqdm):
+    """The bar of a loop whose steps are compiled: its first chunk takes as long as the compiler does.
+
+    Until that chunk is done the bar says "compiling", and it names no remaining time before a chunk without compilation has
+    shown the pace. `reached` counts, `tell` shows numbers beside it.
+
+    Args:
+        start: where the work stands.
+        stop: where it ends.
+        label: what is being done.
+        unit: what is counted.
+        show: whether to show the bar; None: on a terminal only.
+
+    >>> with CompiledBar(0, 100, "training") as bar:
+    ...     bar.reached(1)
+    ...     bar.tell({"error": 0.25})
+    ...     bar.reached(100)
+    """
+
+    def __init__(self, start: int, stop: int, label: str, unit: str = "step", *, show: bool | None = None):
+        super().__init__(
+            total=stop, initial=start, desc=f"{label}, compiling", unit=unit, bar_format=_WITHOUT_PACE, **_options(show)
+        )
+        self.label, self.compiling = label, True
+        self.timer: threading.Timer | None = None
+        if not self.disable:
+            self.timer = threading.Timer(_DELAY, self._appear)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def _appear(self) -> None:
+        """Show the bar while the compiler holds the thread that counts."""
+        if self.compiling:
+            self.last_print_t = self._time()
+            self.refresh()
+
+    def reached(self, step: int) -> None:
+        """Count up to a step.
+
+        Args:
+            step: where the work stands now.
+        """
+        if self.disable:
+            return
+        if not self.compiling:
+            self.bar_format = None
+            self.update(step - self.n)
+            return
+        self.compiling = False
+        self.n: float = step
+        self.set_description_str(self.label, refresh=False)
+        if self._time() >= self.start_t + _DELAY:
+            self.refresh()
+        self.last_print_n, self.last_print_t = step, self._time()  # the pace begins here
+
+    def tell(self, numbers: Mapping[str, Any]) -> None:
+        """Show numbers beside the bar from its next change on.
+
+        Args:
+            numbers: by name; of an array its mean.
+        """
+        if not self.disable:
+            self.set_postfix_str(
+                ", ".join(f"{name} {float(np.mean(value)):.4g}" for name, value in numbers.items()), refresh=False
+            )
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self.compiling = False
+        timer: threading.Timer | None = getattr(self, "timer", None)
+        if timer is not None:
+            timer.cancel()
+        super().close()
 
 
 class Pace:
@@ -88,11 +171,10 @@ def chunks(start: int, stop: int, label: str, unit: str = "step", *, show: bool 
     [1, 5]
     """
     pace = Pace()
-    with progress(stop, label, unit, show=show) as bar:
-        bar.update(start)
+    with CompiledBar(start, stop, label, unit, show=show) as bar:
         while start < stop:
             until = min(stop, start + pace.length)
             with pace.measured(until - start):
                 yield until
-            bar.update(until - start)
+            bar.reached(until)
             start = until

@@ -22,9 +22,7 @@ def tiny_papers(monkeypatch, tmp_path):
     for id, experiment in known.items():
         monkeypatch.setitem(papers.INDEX, id, experiment.title)
         monkeypatch.setitem(sys.modules, f"equilibria.papers.{id.replace('/', '.')}", tiny.as_module(experiment))
-    monkeypatch.setattr(
-        "equilibria.app.compile_cache.cache_compilations", lambda: None
-    )  # leave the test process as it is
+    monkeypatch.setattr("equilibria.compiled.cache", lambda: None)  # leave the test process as it is
     monkeypatch.chdir(tmp_path)
 
 
@@ -131,8 +129,8 @@ def test_wrong_arguments_are_exit_code_2(arguments, capsys):
 
 
 COMPILE = """
-import jax, equilibria.app.compile_cache
-equilibria.app.compile_cache.cache_compilations()
+import jax, equilibria.compiled
+equilibria.compiled.cache()
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.jit(lambda x: x + 1)(1.0)
 print(jax.config.jax_compilation_cache_dir)

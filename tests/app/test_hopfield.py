@@ -14,9 +14,7 @@ from equilibria.app.cli import main
 
 @pytest.fixture(autouse=True)
 def apart(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        "equilibria.app.compile_cache.cache_compilations", lambda: None
-    )  # leave the test process as it is
+    monkeypatch.setattr("equilibria.compiled.cache", lambda: None)  # leave the test process as it is
     monkeypatch.chdir(tmp_path)
 
 

@@ -148,7 +148,7 @@ def test_reproduce_computes_its_grids_on_the_cluster(cluster, tmp_path, monkeypa
 
     tiny = dreaming.Config(size=60, sleeps=(0.0, 1.0), loads=(0.05, 0.3, 0.6, 0.9), chains=3, sweeps=4)
     monkeypatch.setitem(dreaming.PRESETS, "quick", tiny)
-    monkeypatch.setattr("equilibria.app.compile_cache.cache_compilations", lambda: None)
+    monkeypatch.setattr("equilibria.compiled.cache", lambda: None)
     command = ["reproduce", "agliari2024/dreaming", "--out"]
     with distributed.Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=PATIENCE)

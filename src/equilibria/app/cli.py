@@ -48,9 +48,9 @@ def reproduce(
     """
     check_id(experiment)  # a misspelt name is answered before the slow imports
     from equilibria.app import figures
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
 
-    cache_compilations()
+    cache()
     return figures.reproduce(experiment, preset, out, force, cluster)
 
 
@@ -73,9 +73,9 @@ def report(
         kept: only the page, about what is there; nothing is run.
     """
     from equilibria.app import figures
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
 
-    cache_compilations()
+    cache()
     return figures.report(out, preset, jobs, kept)
 
 
@@ -96,10 +96,10 @@ def phase_diagram(
         cluster: a Dask scheduler such as tcp://host:8786, which computes the diagram after each sleep.
     """
     from equilibria.app import hopfield
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
     from equilibria.grids.engines import on_cluster
 
-    cache_compilations()
+    cache()
     with on_cluster(cluster):
         return hopfield.phase_diagram(sleep or (0.0,), points, out)
 
@@ -125,9 +125,9 @@ def recall(
         out: picture of the cue, what it became, and the stored picture closest to that.
     """
     from equilibria.app import hopfield
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
 
-    cache_compilations()
+    cache()
     return hopfield.recall(patterns, cue, sleep, temperature, sweeps, seed, out)
 
 

@@ -109,12 +109,12 @@ def _made(ids: Sequence[str], preset: str, out: Path, jobs: int) -> Iterator[Mad
 
 def _begin(shares: Any) -> None:
     """A worker keeps to its own cores, dies at once when the user says stop, and keeps what it compiles."""
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, shares.get())
-    cache_compilations()
+    cache()
 
 
 def _make(id: str, preset: str, out: Path, *, quiet: bool) -> Made:

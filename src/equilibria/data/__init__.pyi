@@ -5,6 +5,7 @@ from .images import digits as digits
 from .images import fashion_mnist as fashion_mnist
 from .images import grey as grey
 from .images import mnist as mnist
+from .images import mnist_small as mnist_small
 from .patterns import blurred_examples as blurred_examples
 from .patterns import correlated_patterns as correlated_patterns
 from .patterns import corrupt as corrupt

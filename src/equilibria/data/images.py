@@ -114,6 +114,23 @@ def mnist(*, folder: str | Path | None = None) -> Images:
     return _read(MNIST, folder)
 
 
+def mnist_small() -> Images:
+    """2,000 + 500 digits of MNIST, as many of each, with no download: for examples, tests and small versions of figures.
+
+    They are evenly spaced through the files of MNIST (LeCun, Cortes and Burges 1998), whose copyright Yann LeCun and Corinna
+    Cortes hold; like MNIST they are under the Creative Commons Attribution-Share Alike 3.0 licence.
+
+    Returns:
+        The images with their labels, 2,000 to learn from and 500 to test with.
+
+    >>> images = mnist_small()
+    >>> images.train_images.shape, images.test_images.shape, np.bincount(images.train_labels).tolist()
+    ((2000, 28, 28), (500, 28, 28), [200, 200, 200, 200, 200, 200, 200, 200, 200, 200])
+    """
+    with np.load(Path(__file__).with_name("mnist_small.npz"), allow_pickle=False) as arrays:
+        return Images(*(arrays[name] for name in Images._fields))
+
+
 def fashion_mnist(*, folder: str | Path | None = None) -> Images:
     """Fashion-MNIST (Xiao, Rasul and Vollgraf 2017): 60,000 + 10,000 articles of clothing, in the form of `mnist`.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.random import as_key
+from equilibria.compiled import array
+from equilibria.random import as_key, bits, split
 
 
 def random_patterns(count: int, size: int, *, bias: float = 0.0, key: Array | int) -> Array:
@@ -38,7 +41,7 @@ def random_patterns(count: int, size: int, *, bias: float = 0.0, key: Array | in
     """
     shape = (check.count("count", count), check.count("size", size))
     check.number("bias", bias, least=-1, most=1)
-    return _signs(as_key(key), bias, shape)
+    return array(_drawn(as_key(key), bias, shape), np.float32)
 
 
 def correlated_patterns(count: int, size: int, correlation: float, *, key: Array | int) -> Array:
@@ -65,7 +68,7 @@ def correlated_patterns(count: int, size: int, correlation: float, *, key: Array
     0.5
     """
     check.number("correlation", correlation, least=0, most=1)
-    parent_key, copies_key = jax.random.split(as_key(key))
+    parent_key, copies_key = split(as_key(key))
     parent = random_patterns(1, size, key=parent_key)[0]
     return blurred_examples(parent, check.count("count", count), correlation**0.5, key=copies_key)
 
@@ -102,9 +105,14 @@ def corrupt(patterns: ArrayLike, *, flips: float = 0.0, masked: float = 0.0, key
     if flips + masked > 1 + 1e-9:  # room for the rounding of the sum
         check.refuse("flips + masked", flips + masked, "at most 1")
     size = spins.shape[-1]
-    # rows, so that code compiled for a list of patterns serves a list of lists
-    rows = _corrupt(as_key(key), spins.reshape(-1, size), round(flips * size), round(masked * size))
-    return rows.reshape(spins.shape)
+    counts = round(flips * size), round(flips * size) + round(masked * size)
+    rows = spins.reshape(-1, size)
+    rank = _ranks(as_key(key), rows.shape) if isinstance(rows, np.ndarray) else None
+    if rank is None:
+        return _corrupt(as_key(key), rows, *counts).reshape(spins.shape)
+    return array(
+        np.where(rank < counts[0], -rows, np.where(rank < counts[1], 0, rows)).reshape(spins.shape), np.float32
+    )
 
 
 def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, key: Array | int) -> Array:
@@ -135,7 +143,30 @@ def blurred_examples(archetypes: ArrayLike, examples: int, quality: float, *, ke
     check.number("quality", quality, least=0, most=1)
     *leading, size = spins.shape
     shape = (*leading, check.count("examples", examples), size)
-    return _blurred(as_key(key), quality, spins, shape)
+    return array(_drawn(as_key(key), quality, shape) * spins[..., None, :], np.float32)
+
+
+def _drawn(key: Array, mean: ArrayLike, shape: tuple[int, ...]) -> Any:
+    """Signs of this mean: by NumPy where that gives the same without a compilation."""
+    known = check.concrete(mean)
+    words = None if known is None else bits(key, shape)
+    if known is None or words is None:
+        return _signs(key, mean, shape)
+    # Uniform numbers as JAX makes them, from the upper bits of each word.
+    uniform = ((words >> np.uint32(9)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1)
+    return np.where(uniform < (1 + known.astype(np.float32)) / np.float32(2), np.float32(1), np.float32(-1))
+
+
+def _ranks(key: Array, shape: tuple[int, int]) -> np.ndarray | None:
+    """0, 1, ... in each row, shuffled as `jax.random.permutation` does: sorted by random words, again if there are many."""
+    rank = np.broadcast_to(np.arange(shape[1]), shape)
+    for _ in range(math.ceil(3 * math.log(max(1, rank.size)) / math.log(2**32 - 1))):
+        key, here = split(key)
+        words = bits(here, shape)
+        if words is None:
+            return None
+        rank = np.take_along_axis(rank, np.argsort(words, axis=-1, kind="stable"), axis=-1)
+    return rank
 
 
 @partial(jax.jit, static_argnames="shape")
@@ -144,24 +175,18 @@ def _signs(key: Array, mean: ArrayLike, shape: tuple[int, ...]) -> Array:
     return jnp.where(plus, jnp.float32(1), jnp.float32(-1))
 
 
-@partial(jax.jit, static_argnames="shape")
-def _blurred(key: Array, mean: ArrayLike, spins: Array, shape: tuple[int, ...]) -> Array:
-    return _signs(key, mean, shape) * spins[..., None, :]
-
-
 @jax.jit
-def _corrupt(key: Array, spins: Array, flipped: ArrayLike, masked: ArrayLike) -> Array:
+def _corrupt(key: Array, spins: Array, flipped: ArrayLike, hit: ArrayLike) -> Array:
     places = jnp.broadcast_to(jnp.arange(spins.shape[-1]), spins.shape)
     rank = jax.random.permutation(key, places, axis=-1, independent=True)
-    return jnp.where(rank < flipped, -spins, jnp.where(rank < flipped + masked, 0, spins))
+    return jnp.where(rank < flipped, -spins, jnp.where(rank < hit, 0, spins))
 
 
-def _spins(argument: str, given: ArrayLike) -> Array:
+def _spins(argument: str, given: ArrayLike) -> Any:
+    """The spins in NumPy, or inside compiled code as they are."""
     check.shape(argument, given, (None,))
     values = check.concrete(given)
     if values is not None and (values.size == 0 or not np.isin(values, (-1, 1)).all()):
         strange = values[~np.isin(values, (-1, 1))]
         check.refuse(argument, f"the value {strange[0]}" if strange.size else f"shape {values.shape}", "-1 and +1")
-    if values is None or isinstance(given, jax.Array):
-        return jnp.asarray(given, jnp.float32)
-    return jax.device_put(values.astype(np.float32, copy=False))  # which, unlike `asarray`, compiles nothing
+    return jnp.asarray(given, jnp.float32) if values is None else values.astype(np.float32, copy=False)

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from equilibria.compiled import strong
 from equilibria.equilibrators.conditioned import conditioned
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.model.network import Layer, Network, State
@@ -49,6 +50,7 @@ def uncoupled(network: Network, biases: State) -> Network:
     return Network([Layer(layer.name, layer.unit, biases[layer.name]) for layer in network.layers])
 
 
+@eqx.filter_jit
 def log_partition_uncoupled(network: Network, temperature: Array) -> Array:
     """The logarithm of Z of the network's units in its biases alone."""
     terms = (jnp.sum(layer.unit.heated(temperature).cumulant(layer.bias / temperature)) for layer in network.layers)
@@ -59,12 +61,13 @@ def log_partition_uncoupled(network: Network, temperature: Array) -> Array:
 def drawn_uncoupled(network: Network, temperature: Array, chains: int, key: Array) -> State:
     """Independent draws of every unit in its bias alone."""
     keys = jax.random.split(key, len(network.layers))
-    return {
+    drawn = {
         layer.name: layer.unit.heated(temperature).sample(
             here, jnp.broadcast_to(layer.bias / temperature, (chains, layer.size))
         )
         for layer, here in zip(network.layers, keys, strict=True)
     }
+    return strong(drawn)  # another type would compile the annealing again
 
 
 @eqx.filter_jit
@@ -96,7 +99,7 @@ def anneal(first: Network, last: Network, temperature: Array, betas: Array, star
     chains = len(next(iter(start.values())))
     begun = ({name: jnp.asarray(layer, float) for name, layer in start.items()}, jnp.zeros(chains), jnp.zeros((), int))
     (state, log_weights, _), _ = jax.lax.scan(advance, begun, (betas[:-1], betas[1:]))
-    return Annealed(state, log_weights)
+    return strong(Annealed(state, log_weights))
 
 
 class _Path(eqx.Module):

@@ -23,6 +23,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.bethe import bethe, middle, neurons_first, spins
 from equilibria.equilibrators.conditioned import Conditioned, conditioned
 from equilibria.equilibrators.driver import equilibrate
@@ -73,7 +74,7 @@ class Cavity(Equilibrator):
         response: bool = False,
     ):
         self.steps, self.tolerance, self.response = whole("steps", steps), optional_tolerance(tolerance), response
-        self.damping = jnp.asarray(check.number("damping", damping, least=0.0, most=0.99), float)
+        self.damping = array(check.number("damping", damping, least=0.0, most=0.99))
 
     @property
     def kind(self) -> Kind:

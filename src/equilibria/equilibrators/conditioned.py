@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.network import Network, State, without
 from equilibria.model.units import Unit
 from equilibria.model.world import Clamp, Nudge, World, clamps_and_nudges
@@ -19,7 +21,8 @@ from equilibria.model.world import Clamp, Nudge, World, clamps_and_nudges
 class Conditioned(eqx.Module):
     """A network under what the world imposes: a `model.energy.System`.
 
-    `free` names the layers that move; the fields that held layers exert on them are computed once, into `external`.
+    `free` names the layers that move; the fields that held layers exert on them are computed once, into `external`, and
+    couplings made ready for loops: `completed` does both, in compiled code. Before that `external` is empty.
     """
 
     network: Network
@@ -120,6 +123,23 @@ class Conditioned(eqx.Module):
                 total += jnp.sum(jnp.where(self.held(name), summed + single, 0.0), axis=-1)
         return total
 
+    def completed(self) -> Conditioned:
+        """The same with the fields of held layers computed and the couplings between free layers made ready for loops."""
+        if self.external:
+            return self
+        held = {name: clamp.values for name, clamp in self.clamps.items() if clamp.mask is None}
+        external = {}
+        for layer in self.inner.layers:
+            pulls = (
+                coupling.pull(held[other], toward=layer.name)
+                for coupling in self.network.couplings
+                for other in set(coupling.ends) & set(held)
+                if layer.name in coupling.ends
+            )
+            external[layer.name] = sum(pulls, start=array(np.zeros(layer.size)))
+        inner = Network(self.inner.layers, [coupling.prepacked() for coupling in self.inner.couplings])
+        return Conditioned(self.network, inner, external, self.clamps, self.nudges, self.temperature)
+
     def at(self, temperature: Array) -> Conditioned:
         """The same at another temperature."""
         return eqx.tree_at(lambda here: here.temperature, self, jnp.asarray(temperature, float))
@@ -131,17 +151,11 @@ class Conditioned(eqx.Module):
 
 def conditioned(network: Network, world: World, temperature: ArrayLike) -> Conditioned:
     """The network in `world`; the fields of held layers are computed here, once, and couplings made ready for loops."""
+    return outlined(network, world, temperature).completed()
+
+
+def outlined(network: Network, world: World, temperature: ArrayLike) -> Conditioned:
+    """The network in `world`, with nothing computed yet: what is outside compiled code before it is handed over."""
     clamps, nudges = clamps_and_nudges(world)
-    held = {name: clamp.values for name, clamp in clamps.items() if clamp.mask is None}
-    rest = without(network, held)
-    inner = Network(rest.layers, [coupling.prepacked() for coupling in rest.couplings])
-    external = {}
-    for layer in inner.layers:
-        pulls = (
-            coupling.pull(held[other], toward=layer.name)
-            for coupling in network.couplings
-            for other in set(coupling.ends) & set(held)
-            if layer.name in coupling.ends
-        )
-        external[layer.name] = sum(pulls, start=jnp.zeros(layer.size))
-    return Conditioned(network, inner, external, clamps, nudges, jnp.asarray(temperature, float))
+    rest = without(network, [name for name, clamp in clamps.items() if clamp.mask is None])
+    return Conditioned(network, rest, {}, clamps, nudges, array(temperature))

@@ -9,6 +9,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.conditioned import Conditioned
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.model.network import State
@@ -41,7 +42,7 @@ class Descent(Sweeps):
     def __init__(self, steps: int | Array, over_relaxation: ArrayLike = 0.5, *, tolerance: ArrayLike | None = None):
         super().__init__(steps, "mode", "parallel", None, tolerance)
         given = check.number("over_relaxation", over_relaxation, above=-1.0, most=0.95)
-        self.over_relaxation = jnp.asarray(given, float)
+        self.over_relaxation = array(given)
 
     def allowed(self, system: Conditioned) -> None:
         """Refuse discrete units, and couplings inside a layer."""

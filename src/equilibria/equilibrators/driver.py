@@ -17,8 +17,11 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array, strong
+from equilibria.equilibrators.conditioned import Conditioned
 from equilibria.equilibrators.equilibrator import Equilibrator, Equilibrium, Result
 from equilibria.equilibrators.prepare import Start, prepared
+from equilibria.equilibrators.room import room
 from equilibria.model.energy import System
 from equilibria.model.network import Network, State
 from equilibria.model.world import World
@@ -63,13 +66,18 @@ def equilibrate(
     """
     how, system, state, run_key = prepared(network, how, start, temperature, world, chains, key)
     if any(check.concrete(leaf) is None for leaf in jax.tree.leaves((how.steps, system, state))):
-        return relax(how, system, state, run_key)  # inside someone's compiled code there is nothing to show
-    loop = _start(how, system, state)
+        # Inside someone's compiled code there is nothing to show.
+        return relax(how, system.completed(), state, run_key)
+    found = room(how, system, state)
+    if found is not None:
+        system, state = found.system, found.state
+    loop = _begun(how, system, state)
     for until in paced(0, int(how.steps), "equilibrating", show=show_progress):
-        loop = _run(how, system, loop, jnp.asarray(until, int), run_key)
+        loop, finite = _run(how, system, loop, array(until, int), run_key)
         if int(loop.step) < until:
             break
-    return _end(how, loop)
+    rest = _ended(how, loop, finite)
+    return rest if found is None else found.cut(rest)
 
 
 def sample(
@@ -163,15 +171,32 @@ def trajectory(
     if rest:
         check.refuse("every", every, f"a divisor of the number of steps, {int(how.steps)}")
     how, system, state, key = prepared(network, how, start, temperature, world, chains, key)
-    loop = _start(how, system, state)
-    rows, done = _room(loop, records + 1, observe), 1
-    for last in paced(1, records + 1, "following", "record", show=show_progress):
-        loop, rows = _record(
-            how, system, loop, rows, jnp.asarray(done), jnp.asarray(last), jnp.asarray(every), key, observe
-        )
+    return followed(how, system, state, key, observe, records, every, show_progress)
+
+
+def followed(
+    how: Equilibrator,
+    system: Conditioned,
+    state: State,
+    key: Array | None,
+    observe: Callable[[State], Any],
+    records: int,
+    every: int = 1,
+    show_progress: bool | None = None,
+) -> tuple[Equilibrium, Any]:
+    """The trajectory of checked arguments (`prepared`)."""
+    loop = _begun(how, system, state)
+    seen = eqx.filter_eval_shape(observe, loop.state)
+    rows = jax.tree.map(lambda value: array(np.zeros((records + 1, *value.shape)), value.dtype), seen)
+    done, apart = 0, array(every, int)
+    known = all(check.concrete(leaf) is not None for leaf in jax.tree.leaves((how, system, state)))
+    # Inside someone's compiled code there is nothing to show, and one chunk is compiled faster than several.
+    chunks = paced(0, records + 1, "following", "record", show=show_progress) if known else [records + 1]
+    for last in chunks:
+        loop, rows, finite = _record(how, system, loop, rows, array(done, int), array(last, int), apart, key, observe)
         done = last
         jax.block_until_ready(rows)  # so that the pace is that of the work
-    return _end(how, loop), rows
+    return _ended(how, loop, finite), rows
 
 
 class _Loop(NamedTuple):
@@ -185,7 +210,8 @@ class _Loop(NamedTuple):
 def _step(how: Equilibrator, system: System, loop: _Loop, key: Array | None) -> _Loop:
     here = None if key is None else jax.random.fold_in(key, loop.step)
     state, carry = how.step(system, loop.state, loop.carry, here)
-    state = system.imposed(state)
+    # Draws come back weakly typed; the next chunk would be compiled again for them.
+    state, carry = strong((system.imposed(state), carry))
     residual, settled = loop.residual, loop.settled
     if how.tolerance is not None:
         moves = [jnp.max(jnp.abs(state[name] - loop.state[name]), axis=-1) for name in system.free]
@@ -194,22 +220,32 @@ def _step(how: Equilibrator, system: System, loop: _Loop, key: Array | None) -> 
     return _Loop(loop.step + 1, state, carry, residual, settled)
 
 
-def _first(how: Equilibrator, system: System, state: State, carry: Any = None) -> _Loop:
-    carry = how.begin(system, state) if carry is None else carry
+def _first(how: Equilibrator, state: State, carry: Any) -> _Loop:
     batch = next(iter(state.values())).shape[:-1]
-    residual = None if how.tolerance is None else jnp.full(batch, jnp.inf)
-    return _Loop(jnp.zeros((), int), state, carry, residual, jnp.zeros(batch, int))
+    residual = None if how.tolerance is None else array(np.full(batch, np.inf))
+    return _Loop(array(0, int), state, carry, residual, array(np.zeros(batch), int))
 
 
-def _ended(how: Equilibrator, loop: _Loop) -> Equilibrium:
-    finite = jnp.stack([jnp.all(jnp.isfinite(layer), axis=-1) for layer in loop.state.values()]).all(axis=0)
+def _begun(how: Equilibrator, system: Conditioned, state: State) -> _Loop:
+    """The loop before its first step; nothing is compiled where the equilibrator carries nothing."""
+    return _first(how, state, _carried(how, system, state) if how.carries else None)
+
+
+def _finite(loop: _Loop) -> Array:
+    return jnp.stack([jnp.all(jnp.isfinite(layer), axis=-1) for layer in loop.state.values()]).all(axis=0)
+
+
+def _ended(how: Equilibrator, loop: _Loop, finite: Array) -> Equilibrium:
+    """What is left, in JAX inside compiled code and in NumPy outside it."""
+    info = _informed(how, loop.carry) if how.carries else {}
+    library: Any = jnp if check.concrete(finite) is None else np
     if loop.residual is None or how.tolerance is None:
-        steps, good = loop.step, jnp.asarray(Result.DONE)
+        steps, good = loop.step, library.asarray(Result.DONE)
     else:
-        steps = loop.settled
-        good = jnp.where(loop.residual <= how.tolerance, Result.CONVERGED, Result.OUT_OF_STEPS)
-    result = jnp.where(finite, good, Result.NOT_FINITE).astype(int)  # strong, as every other array that comes back
-    return Equilibrium(loop.state, steps, result, loop.residual, how.info(loop.carry), loop.carry)
+        rests = library.asarray(loop.residual) <= library.asarray(how.tolerance)
+        steps, good = loop.settled, library.where(rests, Result.CONVERGED, Result.OUT_OF_STEPS)
+    result = array(library.where(finite, good, Result.NOT_FINITE), int)
+    return Equilibrium(loop.state, steps, result, loop.residual, info, loop.carry)
 
 
 def _advance(how: Equilibrator, system: System, loop: _Loop, until: ArrayLike, key: Array | None) -> _Loop:
@@ -226,18 +262,32 @@ def _advance(how: Equilibrator, system: System, loop: _Loop, until: ArrayLike, k
 
 def relax(how: Equilibrator, system: System, state: State, key: Array | None, carry: Any = None) -> Equilibrium:
     """The whole loop, for use inside compiled code: no checks, `state` complete, `carry` that of a run that goes on."""
-    return _ended(how, _advance(how, system, _first(how, system, state, carry), how.steps, key))
+    begun = _first(how, state, how.begin(system, state) if carry is None else carry)
+    loop = _advance(how, system, begun, how.steps, key)
+    return _ended(how, loop, _finite(loop))
 
 
-_start = eqx.filter_jit(_first)
-_run = eqx.filter_jit(_advance)
-_end = eqx.filter_jit(_ended)
+@eqx.filter_jit
+def _carried(how: Equilibrator, system: Conditioned, state: State) -> Any:
+    return strong(how.begin(system.completed(), state))
+
+
+@eqx.filter_jit
+def _informed(how: Equilibrator, carry: Any) -> dict[str, Array]:
+    return strong(how.info(carry))
+
+
+@eqx.filter_jit
+def _run(how: Equilibrator, system: Conditioned, loop: _Loop, until: Array, key: Array | None) -> tuple[_Loop, Array]:
+    """The loop at step `until`, and which chains are finite: all of a call that is compiled."""
+    loop = _advance(how, system.completed(), loop, until, key)
+    return loop, _finite(loop)
 
 
 @eqx.filter_jit
 def _record(
     how: Equilibrator,
-    system: System,
+    system: Conditioned,
     loop: _Loop,
     records: Any,
     first: Array,
@@ -245,22 +295,16 @@ def _record(
     every: Array,
     key: Array | None,
     observe: Callable[[State], Any],
-) -> tuple[_Loop, Any]:
-    """`records` with rows up to `last` filled in, one after each `every` steps, and the loop there."""
+) -> tuple[_Loop, Any, Array]:
+    """`records` with rows up to `last` filled in, the start and then one after each `every` steps, and the loop there."""
+    system = system.completed()
 
     def row(index: Array, carry: tuple[_Loop, Any]) -> tuple[_Loop, Any]:
         loop, records = carry
-        loop = jax.lax.fori_loop(0, every, lambda _, loop: _step(how, system, loop, key), loop)
+        steps = jnp.where(index == 0, 0, every)
+        loop = jax.lax.fori_loop(0, steps, lambda _, loop: _step(how, system, loop, key), loop)
         seen = observe(loop.state)
         return loop, jax.tree.map(lambda rows, value: rows.at[index].set(value), records, seen)
 
-    return jax.lax.fori_loop(first, last, row, (loop, records))
-
-
-@eqx.filter_jit
-def _room(loop: _Loop, count: int, observe: Callable[[State], Any]) -> Any:
-    """Room for `count` records, the first of them made."""
-    return jax.tree.map(
-        lambda value: jnp.zeros((count, *jnp.shape(value)), jnp.result_type(value)).at[0].set(value),
-        observe(loop.state),
-    )
+    loop, records = jax.lax.fori_loop(first, last, row, (loop, records))
+    return loop, records, _finite(loop)

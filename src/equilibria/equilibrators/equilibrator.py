@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.conditioned import Conditioned
 from equilibria.html import table
 from equilibria.model.network import State
@@ -97,6 +98,11 @@ class Equilibrator(eqx.Module):
         """What the equilibrator carries from step to step; nothing unless it says otherwise."""
         return None
 
+    @property
+    def carries(self) -> bool:
+        """Whether `begin` gives something."""
+        return type(self).begin is not Equilibrator.begin
+
     def info(self, carry: Any) -> dict[str, Array]:
         """What a person looks at in what is carried along, by name: acceptance, exchange rates."""
         return {}
@@ -107,6 +113,10 @@ class Equilibrator(eqx.Module):
     def needs_key(self, system: Any) -> bool:
         """Whether a step needs random numbers."""
         return self.kind == "draws"
+
+    def leaves_room(self, system: Any) -> bool:
+        """Whether its numbers stay the same where a layer has room for more neurons than are present (`Coupling.roomy`)."""
+        return False
 
     def needs_state(self, system: Any) -> bool:
         """Whether the averages depend on the state reached; where they do not, learning takes no step."""
@@ -170,19 +180,22 @@ class Equilibrium(eqx.Module):
     @property
     def converged(self) -> Array | None:
         """Whether each chain came to rest; None where nothing was to come to rest."""
-        return None if self.residual is None else self.result == Result.CONVERGED
+        if self.residual is None:
+            return None
+        known = check.concrete(self.result)
+        return self.result == Result.CONVERGED if known is None else array(known == Result.CONVERGED, bool)
 
     @property
     def reason(self) -> str:
         """Why the worst of the chains ended where it did."""
-        return Result(int(jnp.max(self.result))).reason
+        return Result(int(np.max(self.result))).reason
 
 
 def whole(argument: str, value: Array | int) -> Array:
     """A count as an array, so that another count does not compile again."""
-    return value if isinstance(value, jax.Array) else jnp.asarray(check.count(argument, value), int)
+    return value if isinstance(value, jax.Array) else array(check.count(argument, value), int)
 
 
 def optional_tolerance(value: Any) -> Array | None:
     """A tolerance as an array; None stays None."""
-    return value if value is None else jnp.asarray(check.number("tolerance", value, least=0.0), float)
+    return value if value is None else array(check.number("tolerance", value, least=0.0))

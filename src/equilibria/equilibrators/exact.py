@@ -18,7 +18,7 @@ from jax import Array
 
 from equilibria import check
 from equilibria.equilibrators.conditioned import Conditioned
-from equilibria.equilibrators.equilibrator import Equilibrator, Kind
+from equilibria.equilibrators.equilibrator import Equilibrator, Kind, whole
 from equilibria.model.network import State
 
 MOST_STATES = 2**22
@@ -142,7 +142,7 @@ class Exact(Equilibrator):
     tolerance: None
 
     def __init__(self) -> None:
-        self.steps, self.tolerance = jnp.asarray(1), None
+        self.steps, self.tolerance = whole("steps", 1), None
 
     @property
     def kind(self) -> Kind:

@@ -18,6 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.equilibrator import Equilibrator, Kind, optional_tolerance, whole
 from equilibria.model.energy import System
 from equilibria.model.network import State
@@ -56,7 +57,7 @@ class GradientFlow(Equilibrator):
         force_tolerance: ArrayLike | None = None,
     ):
         self.steps, self.force_tolerance = whole("steps", steps), optional_tolerance(force_tolerance)
-        self.step_size = jnp.asarray(check.number("step_size", step_size, above=0.0), float)
+        self.step_size = array(check.number("step_size", step_size, above=0.0))
         self.tolerance = optional_tolerance(0.0 if tolerance is None and force_tolerance is not None else tolerance)
 
     @property
@@ -135,7 +136,7 @@ class Langevin(Equilibrator):
 
     def __init__(self, steps: int | Array, step_size: ArrayLike = 0.1, adjusted: bool = True):
         self.steps, self.adjusted, self.tolerance = whole("steps", steps), adjusted, None
-        self.step_size = jnp.asarray(check.number("step_size", step_size, above=0.0), float)
+        self.step_size = array(check.number("step_size", step_size, above=0.0))
 
     @property
     def kind(self) -> Kind:

@@ -23,6 +23,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.conditioned import Conditioned
 from equilibria.equilibrators.equilibrator import Equilibrator, Kind, optional_tolerance, whole
 from equilibria.model.network import State
@@ -67,7 +68,7 @@ class MeanField(Equilibrator):
     ):
         self.steps, self.tolerance = whole("steps", steps), optional_tolerance(tolerance)
         self.order = check.choice("order", order, (1, 2, 3))
-        self.damping = jnp.asarray(check.number("damping", damping, least=0.0, most=0.99), float)
+        self.damping = array(check.number("damping", damping, least=0.0, most=0.99))
 
     @property
     def kind(self) -> Kind:

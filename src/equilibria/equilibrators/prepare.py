@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +13,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.equilibrators.conditioned import Conditioned, conditioned
+from equilibria.compiled import array
+from equilibria.equilibrators.conditioned import Conditioned, outlined
 from equilibria.equilibrators.equilibrator import Equilibrator, Equilibrium
-from equilibria.model.network import Network, State, without
+from equilibria.model.network import Layer, Network, State, without
 from equilibria.model.normalisable import unbounded
 from equilibria.model.world import World, clamps_and_nudges
-from equilibria.random import as_key
+from equilibria.random import as_key, split
 
 Start = Equilibrium | Mapping[str, ArrayLike] | ArrayLike | None
 
@@ -30,7 +33,7 @@ def prepared(
     chains: int | None,
     key: Array | int | None,
 ) -> tuple[Equilibrator, Conditioned, State, Array | None]:
-    """Checked and completed arguments of the compiled loops."""
+    """Checked arguments of the compiled loops; nothing is compiled here unless a start has to be drawn."""
     if not isinstance(how, Equilibrator):
         check.refuse("how", repr(how), "an equilibrator such as Sweeps(100)")
     check.temperature(temperature, zero=True)
@@ -38,7 +41,7 @@ def prepared(
     zero = check.concrete(temperature)
     if zero is not None and not zero.any():
         how = how.at_zero()
-    system = conditioned(network, world, temperature)
+    system = outlined(network, world, temperature)
     if not system.nudges and (reason := unbounded(without(network, system.clamps))) is not None:
         check.refuse(
             "network", reason, "couplings between Gaussian units weaker than their stiffness, or a clamp on them"
@@ -48,7 +51,7 @@ def prepared(
     how.allowed(system)
     if key is None and how.needs_key(system):
         check.refuse("key", None, f"a JAX random key: {type(how).__name__} draws random numbers here")
-    start_key, run_key = (None, None) if key is None else jax.random.split(as_key(key))
+    start_key, run_key = (None, None) if key is None else split(as_key(key))
     return how, system, _starting_state(system, start, chains, start_key), run_key
 
 
@@ -61,7 +64,10 @@ def _check_world(network: Network, world: World) -> None:
     for name, nudge in nudges.items():
         check.finite(f"Nudge({name!r}) target", nudge.target)
         check.shape(f"Nudge({name!r}) target", nudge.target, (network.layer(name).size,))
-        network.layer(name).unit.nudged(jnp.zeros(()), nudge.strength, 0.0)  # refuses an energy without a minimum
+        strength = check.concrete(nudge.strength)
+        if strength is not None:
+            # Refuses an energy without a minimum.
+            network.layer(name).unit.nudged(np.zeros(()), strength, 0.0)  # type: ignore[arg-type]
 
 
 def _starting_state(system: Conditioned, start: Start, chains: int | None, key: Array | None) -> State:
@@ -81,17 +87,25 @@ def _starting_state(system: Conditioned, start: Start, chains: int | None, key: 
         if batch not in ((), (chains,)):
             check.refuse("chains", chains, f"{batch[0]}, the number of configurations in start, world or temperature")
         batch = (chains,)
-    state = {}
-    for index, layer in enumerate(network.layers):
-        shape = (*batch, layer.size)
-        if layer.name in given:
-            state[layer.name] = jnp.broadcast_to(jnp.asarray(given[layer.name], float), shape)
-        elif key is None:
-            state[layer.name] = jnp.broadcast_to(layer.unit.mode(jnp.zeros(layer.size)), shape)
-        else:
-            state[layer.name] = layer.unit.sample(jax.random.fold_in(key, index), jnp.zeros(shape))
+    missing = {index: layer for index, layer in enumerate(network.layers) if layer.name not in given}
+    state: State = {} if not missing else _begun(missing, batch, key)
+    known = all(check.concrete(leaf) is not None for leaf in jax.tree.leaves((given, system.clamps, state)))
+    library: Any = np if known else jnp  # where the numbers are known, nothing is compiled for the sake of their shape
+    for name in network.names:
+        values = library.asarray(given[name] if name in given else state[name], jnp.result_type(float))
+        clamp = system.clamps.get(name)
+        if clamp is not None:
+            values = clamp.values if clamp.mask is None else library.where(clamp.mask, clamp.values, values)
+        state[name] = array(library.broadcast_to(values, (*batch, values.shape[-1])))
+    return {name: state[name] for name in network.names}
+
+
+@eqx.filter_jit
+def _begun(layers: dict[int, Layer], batch: tuple[int, ...], key: Array | None) -> State:
+    """Layers drawn at zero field, or without a key at their modes there."""
     return {
-        # Strongly typed, so that every way to start shares one compiled loop.
-        name: jnp.broadcast_to(jnp.asarray(layer, float), (*batch, layer.shape[-1]))
-        for name, layer in system.imposed(state).items()
+        layer.name: layer.unit.mode(jnp.zeros((*batch, layer.size)))
+        if key is None
+        else layer.unit.sample(jax.random.fold_in(key, index), jnp.zeros((*batch, layer.size)))
+        for index, layer in layers.items()
     }

@@ -87,6 +87,11 @@ class Sweeps(Equilibrator):
         """For draws, and for the random order of a layer coupled to itself."""
         return self.update == "sample" or (self.order == "random" and bool(system.inner.lateral))
 
+    def leaves_room(self, system: Conditioned) -> bool:
+        """Where all that it does is to visit the neurons that are present one by one."""
+        alone = self.order == "random" and self.visits is None
+        return alone and len(system.free) == 1 and system.inner.lateral == {*system.free}
+
     def needs_state(self, system: Conditioned) -> bool:
         """Unless the free layers are independent and drawn, whose averages are known."""
         return self.update != "sample" or not system.independent
@@ -127,8 +132,9 @@ class Sweeps(Equilibrator):
         batch, size = state[name].shape[:-1], state[name].shape[-1]
         couplings = [coupling for coupling in system.inner.couplings if coupling.lateral and name in coupling.ends]
         order_key, draw_key = jax.random.split(key)
+        present = couplings[0].present
         if self.visits is None:
-            sites = jax.random.permutation(order_key, size)
+            sites = _order(order_key, size, present)
         else:
             sites = jax.random.randint(order_key, (self.visits,), 0, size)
 
@@ -144,10 +150,13 @@ class Sweeps(Equilibrator):
         temperature = jnp.broadcast_to(system.temperature, batch).reshape(-1)
 
         blocks = _blocks(sites, size)
+        length = blocks.shape[1]
+        # Neurons that are not there come last, and are not visited.
+        rows = blocks.shape[0] if isinstance(present, int) else -(-present // length)
 
-        def block(carry: Any, here: Any) -> tuple[Any, None]:
+        def block(row: Array, carry: Any) -> Any:
             neurons, walks = carry
-            sites, numbers = here
+            sites, numbers = blocks[row], row * length + jnp.arange(length)
             before = outside[sites] + sum(walk.fields(neurons, sites) for walk in walks)
             among = sum(walk.among(sites) for walk in walks)
 
@@ -160,19 +169,28 @@ class Sweeps(Equilibrator):
                 moved = self.respond(alone, field, temperature, jax.random.fold_in(draw_key, numbers[place]))
                 if held is not None:
                     moved = jnp.where(held[site], values[place], moved)
-                moved = jnp.where(site < size, moved, values[place])
+                moved = jnp.where(site < present, moved, values[place])
                 changes = changes.at[place].set(moved - values[place])
                 if self.visits is None:
                     return values.at[place].set(moved), changes
                 return jnp.where((sites == site)[:, None], moved, values), changes  # a neuron may come again
 
             values, changes = jax.lax.fori_loop(0, len(sites), visit, (neurons[sites], jnp.zeros_like(before)))
-            return (neurons.at[sites].set(values), [walk.moved(sites, changes) for walk in walks]), None
+            return neurons.at[sites].set(values), [walk.moved(sites, changes) for walk in walks]
 
         walks = [coupling.walk(start) for coupling in couplings]
-        numbers = jnp.arange(blocks.size).reshape(blocks.shape)
-        (neurons, _), _ = jax.lax.scan(block, (start, walks), (blocks, numbers))
+        neurons, _ = jax.lax.fori_loop(0, rows, block, (start, walks))
         return neurons.T.reshape(*batch, size)
+
+
+def _order(key: Array, size: int, present: Array | int) -> Array:
+    """The neurons that are present in random order, the same as if there were room for no others; room comes last."""
+    if isinstance(present, int):
+        return jax.random.permutation(key, size)
+    # One round of `jax.random.permutation`, which is all of it up to 1,625 neurons.
+    words = jax.random.bits(jax.random.split(key)[1], (size,), jnp.uint32)
+    sites = jnp.arange(size)
+    return jax.lax.sort_key_val(jnp.where(sites < present, words, jnp.uint32(2**32 - 1)), sites)[1]
 
 
 def _blocks(sites: Array, size: int) -> Array:

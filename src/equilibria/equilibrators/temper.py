@@ -23,6 +23,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.conditioned import Conditioned
 from equilibria.equilibrators.equilibrator import Equilibrator, Kind, whole
 from equilibria.equilibrators.ladder import check_ladder, reduced, stacked
@@ -112,8 +113,8 @@ class Tempered(Equilibrator):
             places = [round(place * (len(networks) - 1) / max(rungs - 2, 1)) for place in range(rungs - 1)]
             self.networks = stacked([networks[-1 - place] for place in places])
         self.rungs = check.count("rungs", 8 if rungs is None else rungs, least=2)
-        self.hottest = jnp.asarray(check.number("hottest", hottest, above=1.0), float)
-        self.adapt = jnp.asarray(check.number("adapt", adapt, least=0.0), float)
+        self.hottest = array(check.number("hottest", hottest, above=1.0))
+        self.adapt = array(check.number("adapt", adapt, least=0.0))
 
     @property
     def kind(self) -> Kind:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from equilibria.compiled import strong
 from equilibria.learn.devices import arranged, spread
 from equilibria.learn.optimiser import Optimiser
 from equilibria.learn.rule import PyTree, Rule
@@ -90,7 +91,7 @@ class Advance(eqx.Module):
         first = jax.tree.map(jnp.zeros_like, carry.totals) if self.rule.peeks else {}
         start = (moving, first, jnp.asarray(-1), order)
         moving, first, _, _ = jax.lax.while_loop(lambda state: state[0].step < until, step, start)
-        carry = eqx.combine(moving, still)
+        carry = strong(eqx.combine(moving, still))  # a weakly typed carry would compile the next chunk again
         numbers = jax.tree.leaves(eqx.filter(carry.parameters, eqx.is_inexact_array))
         return carry, first, jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers]))
 

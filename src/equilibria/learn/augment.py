@@ -7,11 +7,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.learn.rule import PyTree, Rule, Step
 from equilibria.model.network import State
 
@@ -125,7 +125,7 @@ class InputDropout(eqx.Module):
     layer: str = eqx.field(static=True)
 
     def __init__(self, fraction: ArrayLike, layer: str = "input"):
-        self.fraction = jnp.asarray(check.number("fraction", fraction, least=0.0, most=0.99), float)
+        self.fraction = array(check.number("fraction", fraction, least=0.0, most=0.99))
         self.layer = layer
 
     def __call__(self, key: Array, batch: State) -> State:

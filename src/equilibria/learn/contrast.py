@@ -20,6 +20,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.conditioned import Conditioned, conditioned
 from equilibria.equilibrators.driver import relax
 from equilibria.equilibrators.equilibrator import Equilibrium
@@ -99,9 +100,7 @@ class Recipe(NetworkRule):
         self.chains = None if chains is None else check.count("chains", chains)
         self.opening = check.choice("opening", opening, ("data", "network"))
         self.random_sign, self.centered_gradient = random_sign, centered_gradient
-        self.l1, self.l2 = (
-            jnp.asarray(check.number(name, value, least=0.0), float) for name, value in (("l1", l1), ("l2", l2))
-        )
+        self.l1, self.l2 = (array(check.number(name, value, least=0.0)) for name, value in (("l1", l1), ("l2", l2)))
         self.precision, self.watch_changes = precision, watch_changes
 
     @property
@@ -147,7 +146,7 @@ class Recipe(NetworkRule):
             at_data = self.likelihood and self.opening == "data"
             carry["chains"] = chains_at(network, data, count, key) if at_data else drawn(network, (count,), key)
             (phase,) = (phase for phase in self.phases if phase.start == "chains")
-            carry["carried"] = phase.how.begin(conditioned(network, (), phase.temperature), carry["chains"])
+            carry["carried"] = _begun(phase, network, carry["chains"]) if phase.how.carries else None
         if "particles" in starts:
             examples = len(next(iter(data.values())))
             moving = [name for name in network.names if name not in data or name == target]
@@ -177,6 +176,11 @@ class Recipe(NetworkRule):
     def step(self, parameters: Network, batch: State, *, carry: Any = None, index: Any = None, key: Array) -> Step:
         """The contrast on a batch."""
         return contrast(parameters, self, batch, carry=carry, index=index, key=key)
+
+
+@eqx.filter_jit
+def _begun(phase: Phase, network: Network, chains: State) -> Any:
+    return phase.how.begin(conditioned(network, (), phase.temperature), chains)
 
 
 def contrast(

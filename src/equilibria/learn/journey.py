@@ -15,13 +15,15 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from equilibria.compiled import array
 from equilibria.files import run as stored
 from equilibria.learn.advance import Carry
 from equilibria.learn.history import History
+from equilibria.learn.rule import PyTree
 from equilibria.learn.stopping import Callback, StopRun
 from equilibria.learn.trajectory import Keeper
 from equilibria.model.saving import describe
-from equilibria.progress import Pace
+from equilibria.progress import CompiledBar, Pace
 
 if TYPE_CHECKING:
     from equilibria.learn.loop import Loop
@@ -64,10 +66,13 @@ class Journey:
         self.placed = loop.layout.place((loop.advance, loop.data, loop.step_keys))
         self.shown_window = 0  # the data that a run begins with are the first
         self.saved = saved  # the step of the newest checkpoint in the folder
+        self.named: set[str] = set()  # the numbers of a row that stand beside the bar
+        self.shown: dict[str, np.ndarray] = {}
 
-    def advance(self, stop: int, bar: Any) -> None:
+    def advance(self, stop: int, bar: CompiledBar) -> None:
         """Go to a step, in chunks of about a second."""
         layout = self.loop.layout
+        bar.tell(self.shown)
         while (now := int(self.carry.step)) < stop:
             until = min(stop, now + layout.agreed(self.pace.length), self._window_end(now))
             if self.keeper is not None and (look := self.keeper.next(now)) is not None:
@@ -78,7 +83,7 @@ class Journey:
             self._complete(first)
             if self.keeper is not None:
                 self.keeper.look(self.carry)
-            bar.update(until - now)
+            bar.reached(until)
             if until < stop:
                 self.pause(until)
 
@@ -102,7 +107,7 @@ class Journey:
     def _chunk(self, until: int) -> dict[str, Array]:
         """Compiled steps to `until`; what the first of them reported."""
         layout, (advance, data, keys) = self.loop.layout, self.placed
-        carry, goal = layout.place(self.carry, self.loop.advance.shared(self.carry)), layout.place(jnp.asarray(until))
+        carry, goal = layout.place(self.carry, self.loop.advance.shared(self.carry)), layout.place(array(until, int))
         with layout.in_use():
             self.carry, first, self.finite = advance(carry, data, goal, keys)
         return first
@@ -130,6 +135,7 @@ class Journey:
         if self.loop.per_epoch is not None:
             row["epoch"] = step / self.loop.per_epoch
         measured = {} if self.metrics is None else dict(self.metrics(self.carry.parameters))
+        self.named = {*measured, *self.loop.rule.headline}
         if self.keeper is not None:
             measured = self.keeper.row(self.carry) | measured
         if self.loop.rule.peeks:
@@ -137,7 +143,9 @@ class Journey:
             return
         count = np.maximum(np.asarray(self.carry.counted), 1)
         means = {name: np.asarray(total) / count for name, total in self.carry.totals.items()}
-        zeroed = jax.tree.map(jnp.zeros_like, (self.carry.totals, self.carry.counted))
+        zeroed = jax.tree.map(
+            lambda leaf: array(np.zeros(leaf.shape), leaf.dtype), (self.carry.totals, self.carry.counted)
+        )
         self.carry = eqx.tree_at(lambda c: (c.totals, c.counted), self.carry, zeroed)
         self._add(row | means | measured)
 
@@ -152,6 +160,9 @@ class Journey:
         if _LOG.isEnabledFor(logging.INFO):
             numbers = (f"{name} {float(value):.6g}" for name, value in shown.items() if value.ndim == 0)
             _LOG.info("%s: %s", self.loop.label, ", ".join(numbers))
+        self.shown = {
+            name: value for name, value in shown.items() if name in self.named and np.ndim(value) <= self.loop.mapped
+        }
         for callback in self.callbacks:
             callback.record(int(row["step"]), self.carry.parameters, shown)
 
@@ -173,9 +184,14 @@ class Journey:
     def finish(self) -> None:
         """Complete the last row by a step that is looked at and not taken."""
         if self.pending is not None:
-            copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, self.carry.rule)
+            copied = _copied(self.carry.rule)
             before = self.carry
             report = self._chunk(int(self.carry.step) + 1)
             self.carry = eqx.tree_at(lambda c: c.rule, before, copied)
             with contextlib.suppress(StopRun):
                 self._complete(report)
+
+
+@eqx.filter_jit
+def _copied(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)

@@ -15,11 +15,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
 from equilibria import check
+from equilibria.compiled import array, strong
 from equilibria.files import latest, locked
 from equilibria.files import run as stored
 from equilibria.files.identity import fingerprint
@@ -32,7 +33,8 @@ from equilibria.learn.rule import PyTree, Rule
 from equilibria.learn.stopping import Callback, StopRun, as_callback
 from equilibria.learn.stream import Stream
 from equilibria.learn.trajectory import Keeper
-from equilibria.progress import progress
+from equilibria.progress import CompiledBar
+from equilibria.random import split
 
 
 class Loop:
@@ -70,7 +72,9 @@ class Loop:
         if stream is not None:
             self.batch_size, self.per_epoch = stream.batch_size, stream.per_epoch
         self.optimiser = Optimiser(optimiser, learning_rate, final_rate)
-        self.begin_keys, self.step_keys = split_each(keys) if mapped else split_key(keys)
+        begin, step = split_each(keys) if mapped else split_key(keys)
+        self.begin_keys: Array = begin
+        self.step_keys: Array = step
         self.setup = {
             "batch_size": str(self.batch_size),
             "data": fingerprint(data if weights is None else (data, weights)) if stream is None else stream.identity,
@@ -136,8 +140,8 @@ class Loop:
             saves = {*range(0, total, every), total}
             stops = sorted(step for step in {*records, *saves, total} if int(state.step) < step <= total)
             stopped = None
-            with _called(journey.callbacks), progress(total, self.label, show=show_progress) as bar:
-                bar.update(int(state.step))
+            bar = CompiledBar(int(state.step), total, self.label, show=show_progress)
+            with _called(journey.callbacks), bar:
                 try:
                     journey.wait_again(records)
                     for stop in stops:
@@ -164,13 +168,15 @@ class Loop:
         begun = carry
         if begun is None:
             begun = self.advance.begun(parameters, self.data, self.begin_keys)
-        none = jnp.zeros((), int)
+        none = array(0, int)
         state = self.optimiser.init(self.rule, parameters, self.mapped)
+        parameters, state, begun = strong((parameters, state, begun))
+        first = array(np.arange(self.batch_size), int)
         report = eqx.filter_eval_shape(
-            self.advance.single, parameters, state, begun, self.data, jnp.arange(self.batch_size), none, self.step_keys
+            self.advance.single, parameters, state, begun, self.data, first, none, self.step_keys
         )[-1]
-        totals = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
-        return _strong(Carry(none, parameters, state, begun, totals, none))
+        totals = jax.tree.map(lambda leaf: array(np.zeros(leaf.shape), leaf.dtype), report)
+        return Carry(none, parameters, state, begun, totals, none)
 
 
 def _told(tree: PyTree, *, short_arrays: bool = False) -> str:
@@ -180,23 +186,15 @@ def _told(tree: PyTree, *, short_arrays: bool = False) -> str:
 
 def split_key(key: Array) -> tuple[Array, Array]:
     """A key to begin with and one for the steps."""
-    begin, step = jax.random.split(key)
+    begin, step = split(key)
     return begin, step
 
 
+@jax.jit
 def split_each(keys: Array) -> tuple[Array, Array]:
     """The same for each of several runs."""
     pairs = jax.vmap(jax.random.split)(keys)
     return pairs[:, 0], pairs[:, 1]
-
-
-def _strong(tree: PyTree) -> PyTree:
-    """The tree as compiled steps return it, without weak types: another type would compile them again."""
-
-    def strong(leaf: Any) -> Any:
-        return jnp.asarray(leaf, leaf.dtype) if getattr(leaf, "weak_type", False) else leaf
-
-    return jax.tree.map(strong, tree)
 
 
 @contextlib.contextmanager

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.files.identity import Unseen, fingerprint
 from equilibria.learn.rule import PyTree, Rule
 
@@ -83,7 +85,8 @@ class Optimiser:
     def init(self, rule: Rule, parameters: PyTree, mapped: bool) -> PyTree:
         """The state to begin with, for one run or for several side by side."""
         moving = eqx.filter(parameters, rule.learned(parameters))
-        state = (eqx.filter_vmap(self.transform.init) if mapped else self.transform.init)(moving)
+        begin = eqx.filter_vmap(self.transform.init) if mapped else self.transform.init
+        state = eqx.filter_jit(begin)(moving)
         if self.rate is None and self.final_rate == 1:
             return state
         rates: dict[str, Any] = getattr(state, "hyperparams", {})
@@ -92,10 +95,14 @@ class Optimiser:
         if self.final_rate != 1 and _FINAL not in rates:
             check.refuse(_FINAL, self.final_rate, "1 where an optimiser is given, which may have a schedule of its own")
         wanted = {_RATE: self.rate, **({} if self.final_rate == 1 else {_FINAL: self.final_rate, _STEPS: self.steps})}
-        given = {name: jnp.full_like(rates[name], value) for name, value in wanted.items() if value is not None}
+        given = {
+            name: array(np.full(rates[name].shape, value), rates[name].dtype)
+            for name, value in wanted.items()
+            if value is not None
+        }
         return state._replace(hyperparams=rates | given)
 
     def used(self, state: PyTree) -> float | None:
         """The learning rate in a state, where it is one number that this class has put there."""
         rates = getattr(state, "hyperparams", {})
-        return float(jnp.ravel(rates[_RATE])[0]) if _RATE in rates else None
+        return float(np.ravel(rates[_RATE])[0]) if _RATE in rates else None

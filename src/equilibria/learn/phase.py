@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from equilibria.compiled import array
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.learn.rule import Rule
 from equilibria.model.missing import check_columns, held, parted
@@ -55,8 +56,8 @@ class Phase(eqx.Module):
         cost: Cost = squared_error,
     ):
         self.how, self.hold, self.start, self.cost = how, hold, start, cost
-        self.nudge = None if nudge is None else jnp.asarray(nudge, float)
-        self.temperature = jnp.asarray(temperature, float)
+        self.nudge = None if nudge is None else array(nudge)
+        self.temperature = array(temperature)
 
     def world(self, data: Mapping[str, Array], target: str) -> list[Clamp | Nudge]:
         """What is imposed on the network when these data are shown."""

@@ -49,6 +49,7 @@ class Rule(eqx.Module):
     Attributes:
         peeks: whether a report is about the parameters before the step and belongs into the history as that (a bound at
             step 0, 1, ...); other reports are averaged since the last record.
+        headline: the numbers of its report that a progress bar shows, beside those that the user measures.
 
     >>> class Decay(Rule):
     ...     def begin(self, parameters, data, batch_size, key):
@@ -62,6 +63,7 @@ class Rule(eqx.Module):
     """
 
     peeks: ClassVar[bool] = False
+    headline: ClassVar[tuple[str, ...]] = ("bound", "error", "cost")
 
     @abstractmethod
     def begin(self, parameters: PyTree, data: PyTree, batch_size: int, key: Array) -> PyTree:

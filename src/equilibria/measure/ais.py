@@ -12,16 +12,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
+from equilibria.compiled import array
 from equilibria.equilibrators import anneal as path
 from equilibria.equilibrators.anneal import Annealed
 from equilibria.equilibrators.driver import equilibrate
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure.estimate import Estimate
 from equilibria.model.network import Network, State
+from equilibria.random import fold_in, split
 
 # The literature's 14,500 steps for a machine of MNIST's size: 500 up to 0.5, 4,000 up to 0.9, 10,000 up to 1.
 _SHARES = np.array([0, 500, 4500, 14_500]) / 14_500
@@ -74,33 +76,39 @@ def log_partition(
         The value, its error, the bracket if chains went down, and the effective number of chains; with a ladder the note says
         where on the way most chains were lost.
     """
-    heat = jnp.asarray(temperature, float)
+    heat = array(temperature)
     stations = [path.uncoupled(network, biases), *ladder, network]
     parts = list(pairwise(stations))
-    betas = jnp.asarray(schedule(steps) if not ladder else np.linspace(0, 1, -(-steps // len(parts)) + 1), float)
-    draw_key, up_key, choose_key, burn_key, down_key = jax.random.split(key, 5)
+    betas = schedule(steps) if not ladder else np.linspace(0, 1, -(-steps // len(parts)) + 1)
+    draw_key, up_key, choose_key, burn_key, down_key = split(key, 5)
     base = float(path.log_partition_uncoupled(stations[0], heat))
     state = path.drawn_uncoupled(stations[0], heat, chains, draw_key)
-    logs, alive = jnp.zeros(chains), [float(chains)]
+    logs, alive = np.zeros(chains, np.float32), [float(chains)]
     for number, (first, last) in enumerate(parts):
-        state, gained = path.anneal(first, last, heat, betas, state, jax.random.fold_in(up_key, number))
-        logs += gained
+        state, gained = path.anneal(first, last, heat, array(betas), state, fold_in(up_key, number))
+        logs = logs + np.asarray(gained)
         alive.append(_log_mean(logs)[2])
     low, error, effective = _log_mean(logs)
     note = _few(effective, alive, len(ladder))
     if burn_in is None:
         return Estimate(base + low, error, None, effective, note)
-    chosen = jax.random.categorical(choose_key, logs, shape=(chains,))
-    state = {name: layer[chosen] for name, layer in state.items()}
+    state = _chosen(state, array(logs), choose_key)
     state = equilibrate(network, Sweeps(burn_in), state, temperature=temperature, key=burn_key).state
-    logs = jnp.zeros(chains)
+    logs = np.zeros(chains, np.float32)
     for number, (first, last) in enumerate(reversed(parts)):
-        state, gained = path.anneal(first, last, heat, betas[::-1], state, jax.random.fold_in(down_key, number))
-        logs += gained
+        state, gained = path.anneal(first, last, heat, array(betas[::-1]), state, fold_in(down_key, number))
+        logs = logs + np.asarray(gained)
     high = -_log_mean(logs)[0]
     # Low and high on average: where the two agree to within their noise they can come out either way round.
     bracket = (base + min(low, high), base + max(low, high))
     return Estimate(base + low, error, bracket, effective, note)
+
+
+@jax.jit
+def _chosen(state: State, log_weights: Array, key: Array) -> State:
+    """As many chains as there are, drawn by their weights."""
+    chosen = jax.random.categorical(key, log_weights, shape=log_weights.shape)
+    return {name: layer[chosen] for name, layer in state.items()}
 
 
 def _few(effective: float, alive: Sequence[float], ladder: int) -> str:
@@ -113,7 +121,7 @@ def _few(effective: float, alive: Sequence[float], ladder: int) -> str:
     return f"only {effective:.1f} effective chains{where}: use more steps, or data for the base"
 
 
-def _log_mean(log_weights: Array) -> tuple[float, float, float]:
+def _log_mean(log_weights: ArrayLike) -> tuple[float, float, float]:
     """ln of the mean of weights, its standard error to first order, and their effective number."""
     logs = np.asarray(log_weights, np.float64)
     weights = np.exp(logs - logs.max())

@@ -6,7 +6,7 @@ free energy of those layers once all others are summed out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import equinox as eqx
@@ -15,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from scipy.special import softmax
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.conditioned import conditioned
 from equilibria.measure.estimate import Estimate
@@ -120,12 +122,9 @@ def pseudo_likelihood(
         check.refuse("network", "hidden layers coupled to one another", "hidden layers that can be summed out")
     rows = np.asarray(given[network.names[0]])
     between = probabilities and not bool(np.isin(rows, unit.range).all())
-    heat = jnp.asarray(temperature, float)
-    total = sum(
-        float(jnp.sum(_conditionals(network, jnp.asarray(part, float), jnp.asarray(choices), heat, between)))
-        for part in np.array_split(rows, -(-len(rows) // _ROWS))
-    )
-    return known(Estimate(total / len(rows)), "the pseudo-likelihood").value
+    name, heat, values = network.names[0], array(temperature), array(choices, np.result_type(choices))
+    found = _by_parts({name: rows}, lambda part: _conditionals(network, part[name], values, heat, between))
+    return known(Estimate(float(np.mean(found, dtype=float))), "the pseudo-likelihood").value
 
 
 @eqx.filter_jit
@@ -185,12 +184,19 @@ def unnormalised(network: Network, data: Mapping[str, ArrayLike], temperature: f
     """
     if any(np.isnan(np.asarray(values, float)).any() for values in data.values()):
         return _with_missing(network, data, temperature)
-    examples = len(np.asarray(next(iter(data.values()))))
-    parts = np.array_split(np.arange(examples), -(-examples // _ROWS))
     measure = _summed_out if _summable(network, data) else _enumerated_out
-    heat = jnp.asarray(temperature, float)
-    rows = ({name: jnp.asarray(np.asarray(values)[part], float) for name, values in data.items()} for part in parts)
-    return np.concatenate([np.asarray(measure(network, part, heat)) for part in rows])
+    heat = array(temperature)
+    return _by_parts(data, lambda part: measure(network, part, heat))
+
+
+def _by_parts(data: Mapping[str, ArrayLike], measure: Callable[[State], Array]) -> np.ndarray:
+    """A number for each example, of equal parts of the data one after the other: one shape is one compiled program."""
+    rows = {name: np.asarray(values) for name, values in data.items()}
+    examples = len(next(iter(rows.values())))
+    length = -(-examples // -(-examples // _ROWS))
+    parts = np.minimum(np.arange(-(-examples // length) * length), examples - 1).reshape(-1, length)
+    found = [np.asarray(measure({name: array(values[part]) for name, values in rows.items()})) for part in parts]
+    return np.concatenate(found)[:examples]
 
 
 def _with_missing(network: Network, data: Mapping[str, ArrayLike], temperature: float) -> np.ndarray:
@@ -264,4 +270,4 @@ def label_probabilities(
         unnormalised(network, {**given, name: np.broadcast_to(row, (examples, labels.size))}, temperature)
         for row in classes
     ]
-    return np.asarray(jax.nn.softmax(jnp.stack(logs, axis=1), axis=1))
+    return softmax(np.stack(logs, axis=1), axis=1)

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.equilibrator import Equilibrium
 
 Configurations: TypeAlias = Equilibrium | Mapping[str, ArrayLike] | ArrayLike
@@ -32,9 +34,14 @@ def overlap(state: Configurations, pattern: ArrayLike, *, layer: str | None = No
     >>> overlap(jnp.array([1.0, 1.0, -1.0, -1.0]), [[1, 1, -1, 1], [1, 1, 1, 1]])
     Array([0.5, 0. ], dtype=float32)
     """
-    neurons, pattern = jnp.asarray(_layer_of(state, layer), float), jnp.asarray(pattern, float)
-    check.shape("pattern", pattern, (neurons.shape[-1],))
-    return neurons @ pattern.T / neurons.shape[-1]
+    given, size = _layer_of(state, layer), np.shape(_layer_of(state, layer))[-1]
+    check.shape("pattern", pattern, (size,))
+    known = check.concrete(given), check.concrete(pattern)
+    if known[0] is None or known[1] is None:
+        return jnp.asarray(given, float) @ jnp.asarray(pattern, float).T / size
+    # By NumPy: a product of every new shape would be compiled first.
+    real = jnp.result_type(float)
+    return array(np.asarray(known[0], real) @ np.asarray(known[1], real).T / real.type(size))
 
 
 def replica_overlap(state: Configurations, *, layer: str | None = None) -> Array:
@@ -51,7 +58,7 @@ def replica_overlap(state: Configurations, *, layer: str | None = None) -> Array
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    neurons = jnp.asarray(_layer_of(state, layer), float)
+    neurons = _layer_of(state, layer)
     return overlap(neurons, neurons)
 
 

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from equilibria import check
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.cavity import Cavity
-from equilibria.equilibrators.conditioned import Conditioned, conditioned
+from equilibria.equilibrators.conditioned import Conditioned, outlined
 from equilibria.equilibrators.driver import equilibrate
 from equilibria.equilibrators.ladder import check_ladder
 from equilibria.equilibrators.mean_field import MeanField
@@ -138,7 +138,7 @@ def summable(network: Network, most: int = MOST_STATES) -> bool:
     if _normal(network):
         return True
     try:
-        exact.plan(conditioned(network, (), 1.0), most)
+        exact.plan(outlined(network, (), 1.0), most)
     except ValueError:
         return False
     return True
@@ -151,12 +151,12 @@ def _normal(network: Network) -> bool:
 def _exact(network: Network, temperature: float) -> float:
     if _normal(network):
         return _gaussian(network, temperature)
-    return float(_enumerated(conditioned(network, (), temperature)))
+    return float(_enumerated(outlined(network, (), temperature)))
 
 
 @eqx.filter_jit
 def _enumerated(whole: Conditioned) -> Array:
-    return exact.log_partition_function(whole, MOST_STATES)
+    return exact.log_partition_function(whole.completed(), MOST_STATES)
 
 
 def _gaussian(network: Network, temperature: float) -> float:
@@ -175,7 +175,7 @@ def _bethe(network: Network, temperature: float, chains: int, key: Array | int |
     )
     starts: dict[str, Any] = {} if key is None else {"chains": min(chains, 8), "key": key}
     rest = equilibrate(network, how, temperature=temperature, **starts)
-    values = np.atleast_1d(_known(how, conditioned(network, (), temperature), rest.state))
+    values = np.atleast_1d(_known(how, outlined(network, (), temperature), rest.state))
     settled = np.atleast_1d(np.asarray(rest.converged)) & np.isfinite(values)
     best = values[settled].max() if settled.any() else np.max(values, initial=-np.inf, where=np.isfinite(values))
     name = type(how).__name__
@@ -185,4 +185,4 @@ def _bethe(network: Network, temperature: float, chains: int, key: Array | int |
 
 @eqx.filter_jit
 def _known(how: Cavity | MeanField, system: Conditioned, state: State) -> Array:
-    return how.log_partition(system, state)
+    return how.log_partition(system.completed(), state)

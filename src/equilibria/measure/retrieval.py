@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.driver import equilibrate
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure.overlaps import overlap
@@ -94,11 +94,10 @@ def retrieve(
     check.number("threshold", threshold, least=-1, most=1)
     how = Sweeps(sweeps, order=order, tolerance=None if temperature else 0.0)
     rest = equilibrate(network, how, cues, temperature=temperature, show_progress=show_progress, key=key)
-    overlaps = overlap(rest, patterns)
-    best = jnp.max(overlaps, axis=-1)
-    return Retrieval(
-        rest[layer.name], jnp.argmax(overlaps, axis=-1), best, best < threshold, rest.steps, rest.converged
-    )
+    overlaps = np.asarray(overlap(rest, patterns))
+    best = np.max(overlaps, axis=-1)
+    verdict = array(np.argmax(overlaps, axis=-1), int), array(best), array(best < threshold, bool)
+    return Retrieval(rest[layer.name], *verdict, rest.steps, rest.converged)
 
 
 def _checked_cues(cues: ArrayLike, size: int) -> Array:
@@ -108,4 +107,4 @@ def _checked_cues(cues: ArrayLike, size: int) -> Array:
     strange = given[~np.isin(given, (-1, 0, 1))]
     if strange.size:
         check.refuse("cues", f"{strange.flat[0]} among the values", "-1 and +1, and 0 for what is not known")
-    return jnp.asarray(given, float)
+    return array(given)

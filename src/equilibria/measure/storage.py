@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import equinox as eqx
 import jax
@@ -14,13 +14,16 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.data.patterns import corrupt, random_patterns
-from equilibria.equilibrators.driver import trajectory
+from equilibria.equilibrators.driver import followed
+from equilibria.equilibrators.prepare import prepared
+from equilibria.equilibrators.room import room
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure.retrieval import RETRIEVED
 from equilibria.model.architectures import as_spins, hopfield
 from equilibria.model.network import Network, State
-from equilibria.random import as_key
+from equilibria.random import as_key, split
 
 Build: TypeAlias = Callable[[Array, Array], Network]
 
@@ -54,16 +57,24 @@ def recall(
     >>> recall(eq.hopfield(patterns), patterns, temperature=0.3, key=1).round(1)  # Curie and Weiss: 0.9975
     Array([1., 1.], dtype=float32)
     """
-    targets = as_spins("targets", targets, ("chains", "neurons"))
-    observe = eqx.Partial(_own_overlap, jnp.asarray(targets), network.names[0])
-    how = Sweeps(sweeps, order=order)
-    start = targets if cues is None else cues
-    _, overlaps = trajectory(network, how, start, observe=observe, temperature=temperature, key=key)
-    return overlaps[-1] if temperature == 0 else jnp.mean(overlaps[1 + sweeps // 2 :], axis=0)
+    wanted: Any = as_spins("targets", targets, ("chains", "neurons"))
+    start = wanted if cues is None else cues
+    how, system, state, run_key = prepared(network, Sweeps(sweeps, order=order), start, temperature, (), None, key)
+    traced = any(check.concrete(leaf) is None for leaf in jax.tree.leaves((system, state, wanted)))
+    found = None if traced else room(how, system, state)
+    if found is not None:
+        system, state = found.system, found.state
+    shown = array(wanted if found is None else found.fill(wanted))
+    observe = eqx.Partial(_own_overlap, shown, network.names[0], array(wanted.shape[-1]))
+    _, overlaps = followed(how, system, state, run_key, observe, sweeps)
+    if traced:
+        return overlaps[-1] if temperature == 0 else jnp.mean(overlaps[1 + sweeps // 2 :], axis=0)
+    rows = np.asarray(overlaps)[:, : len(wanted)]
+    return array(rows[-1] if temperature == 0 else np.mean(rows[1 + sweeps // 2 :], axis=0))
 
 
-def _own_overlap(targets: Array, layer: str, state: State) -> Array:
-    return jnp.mean(state[layer] * targets, axis=-1)
+def _own_overlap(targets: Array, layer: str, size: Array, state: State) -> Array:
+    return jnp.sum(state[layer] * targets, axis=-1) / size
 
 
 def recall_at_load(
@@ -106,16 +117,16 @@ def recall_at_load(
         check.refuse("loads", f"shape {given.shape}", "one number, or several in a row")
     counts = [max(1, round(check.count("size", size) * float(load))) for load in given]
     rows = []
-    for count, here in zip(counts, jax.random.split(as_key(key), len(counts)), strict=True):
-        pattern_key, build_key, walk_key = jax.random.split(here, 3)
+    for count, here in zip(counts, split(as_key(key), len(counts)), strict=True):
+        pattern_key, build_key, walk_key = split(here, 3)
         patterns = random_patterns(count, size, key=pattern_key)
         network = hopfield(patterns, sleep=sleep) if build is None else build(patterns, build_key)
         # Each load would have a compiled loop of its own if the factors and the chains did not have one shape.
         network = padded(network, max(counts))
         shown = min(chains, count)
-        targets = patterns[np.arange(chains) % shown]
-        found = recall(network, targets, temperature=temperature, sweeps=sweeps, key=walk_key)[:shown]
-        rows.append(_summary(found))
+        targets = np.asarray(patterns)[np.arange(chains) % shown]
+        found = recall(network, targets, temperature=temperature, sweeps=sweeps, key=walk_key)
+        rows.append(_summary(np.asarray(found)[:shown]))
     columns = {name: ("load", [row[name] for row in rows]) for name in rows[0]}
     attributes = {"size": size, "sleep": sleep, "temperature": temperature}
     return xr.Dataset(columns, {"load": np.array(counts) / size}, attributes)
@@ -159,8 +170,8 @@ def basin_of_attraction(
     patterns = as_spins("patterns", patterns, ("patterns", "neurons"))
     wanted_ones = np.atleast_1d(check.number("overlaps", np.asarray(overlaps, float), least=0, most=1)).tolist()
     rows = []
-    for wanted, here in zip(wanted_ones, jax.random.split(as_key(key), len(wanted_ones)), strict=True):
-        cue_key, walk_key = jax.random.split(here)
+    for wanted, here in zip(wanted_ones, split(as_key(key), len(wanted_ones)), strict=True):
+        cue_key, walk_key = split(here)
         cues = corrupt(patterns, flips=(1 - wanted) / 2, key=cue_key)
         found = recall(network, patterns, cues, temperature=temperature, sweeps=sweeps, order=order, key=walk_key)
         rows.append(_summary(found))
@@ -184,7 +195,7 @@ def padded(network: Network, rows: int) -> Network:
     return Network(network.layers, [coupling.padded(rows) for coupling in network.couplings])
 
 
-def _summary(overlaps: Array) -> dict[str, float]:
+def _summary(overlaps: ArrayLike) -> dict[str, float]:
     values = np.asarray(overlaps, np.float64)
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
     return {"overlap": values.mean(), "error": error, "retrieved": (values > RETRIEVED).mean()}

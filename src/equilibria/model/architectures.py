@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations, pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.couplings import Dense, Factored, slept
 from equilibria.model.network import Layer, Network
 from equilibria.model.units import Binary, Clipped, Spin, Unit
@@ -70,22 +73,26 @@ def hopfield_from_examples(examples: ArrayLike, *, supervised: bool = True, slee
     """
     spins = as_spins("examples", examples, ("patterns", "examples", "neurons"))
     means = spins.mean(axis=1)
+    factors = means if supervised else spins.reshape(-1, spins.shape[-1]) / np.sqrt(spins.shape[1])
+    if check.concrete(spins) is None:
+        return _associative(factors / jnp.sqrt(jnp.mean(jnp.square(means))), sleep)
     scale = np.sqrt(np.mean(np.square(means), dtype=np.float64))
     if scale == 0:
         check.refuse("examples", "examples that cancel in every neuron", "examples with something in common")
-    factors = means if supervised else spins.reshape(-1, spins.shape[-1]) / np.sqrt(spins.shape[1])
     return _associative(factors / np.float32(scale), sleep)
 
 
 def _associative(factors: np.ndarray, sleep: float) -> Network:
     """Spins coupled through these factors, after sleep."""
     name = "neurons"
-    factors = slept(factors, sleep) if sleep else factors
+    factors = slept(factors, sleep) if check.concrete(sleep) is None or sleep else factors
     return Network([Layer(name, Spin(), np.zeros(factors.shape[1]))], [Factored((name, name), factors)])
 
 
-def as_spins(argument: str, values: ArrayLike, axes: tuple[str, ...]) -> np.ndarray:
+def as_spins(argument: str, values: ArrayLike, axes: tuple[str, ...]) -> Any:
     """Values of -1 and +1 with these axes, none empty; 0 and 1 are taken as -1 and +1, with a warning.
+
+    Inside compiled code, where no value is known, only the axes are looked at.
 
     Args:
         argument: what an error calls the values.
@@ -93,7 +100,7 @@ def as_spins(argument: str, values: ArrayLike, axes: tuple[str, ...]) -> np.ndar
         axes: the names of the axes there must be.
 
     Returns:
-        The values in float32.
+        The values in float32, in NumPy where they are known.
 
     Raises:
         ValueError: if there are other values or other axes.
@@ -101,9 +108,11 @@ def as_spins(argument: str, values: ArrayLike, axes: tuple[str, ...]) -> np.ndar
     >>> as_spins("patterns", [[1, -1]], ("patterns", "neurons"))
     array([[ 1., -1.]], dtype=float32)
     """
-    given = np.asarray(values)
-    if given.ndim != len(axes) or 0 in given.shape:
-        check.refuse(argument, f"shape {given.shape}", f"shape ({', '.join(axes)}), at least one of each")
+    if np.ndim(values) != len(axes) or 0 in np.shape(values):
+        check.refuse(argument, f"shape {np.shape(values)}", f"shape ({', '.join(axes)}), at least one of each")
+    given = check.concrete(values)
+    if given is None:
+        return jnp.asarray(values, jnp.float32)
     check.finite(argument, given)
     if ((given == 0) | (given == 1)).all() and (given == 0).any():
         warnings.warn(f"{argument}: 0 and 1 are taken as -1 and +1", stacklevel=3)
@@ -152,16 +161,21 @@ def rbm(
         if key is None:
             check.refuse("key", None, "a random key or a seed, where no weights are given")
         sizes = check.count("visible_size", visible_size), check.count("hidden_size", hidden_size)
-        weights = check.number("scale", scale, least=0.0) * jax.random.normal(as_key(key), sizes)
-    matrix: Array = check.shape("weights", jnp.asarray(weights, float), (visible_size, hidden_size))
+        weights = _normal(as_key(key), array(check.number("scale", scale, least=0.0)), sizes)
+    matrix: Array = check.shape("weights", array(weights), (visible_size, hidden_size))
     biases = [
-        jnp.zeros(size) if given is None else check.shape(name, jnp.asarray(given, float), (size,))
+        array(np.zeros(size) if given is None else check.shape(name, given, (size,)))
         for name, given, size in zip(
             ("visible_bias", "hidden_bias"), (visible_bias, hidden_bias), matrix.shape[-2:], strict=True
         )
     ]
     layers = [Layer("visible", visible, biases[0]), Layer("hidden", hidden, biases[1])]
     return Network(layers, [Dense(("visible", "hidden"), matrix)])
+
+
+@partial(jax.jit, static_argnames="shape")
+def _normal(key: Array, scale: Array, shape: tuple[int, int]) -> Array:
+    return scale * jax.random.normal(key, shape)
 
 
 def layered(
@@ -249,12 +263,22 @@ def _coupled(
     if len(units) != len(sizes):
         check.refuse("units", f"{len(units)} units", f"one unit, or one for each of the {len(sizes)} layers")
     layers = [Layer(name, unit, np.zeros(size)) for name, unit, size in zip(names, units, sizes, strict=True)]
-    couplings = []
-    for (first, second), subkey in zip(pairs, jax.random.split(as_key(key), len(pairs)), strict=True):
-        bound = gain * np.sqrt(6 / (sizes[first] + sizes[second]))
-        weights = jax.random.uniform(subkey, (sizes[first], sizes[second]), minval=-bound, maxval=bound)
-        if first == second:
-            upper = jnp.triu(weights, 1)
-            weights = upper + upper.T
-        couplings.append(Dense((names[first], names[second]), weights))
-    return Network(layers, couplings)
+    shapes = [(sizes[first], sizes[second]) for first, second in pairs]
+    bounds = [gain * np.sqrt(6 / sum(shape)) for shape in shapes]
+    symmetric = tuple(first == second for first, second in pairs)
+    drawn = _uniform(as_key(key), tuple(map(array, bounds)), tuple(shapes), symmetric)
+    ends = [(names[first], names[second]) for first, second in pairs]
+    return Network(layers, [Dense(pair, weights) for pair, weights in zip(ends, drawn, strict=True)])
+
+
+@partial(jax.jit, static_argnames=("shapes", "symmetric"))
+def _uniform(
+    key: Array, bounds: Sequence[Array], shapes: Sequence[tuple[int, int]], symmetric: Sequence[bool]
+) -> list[Array]:
+    """Weights within these bounds, of symmetric matrices only the upper half: one program for all couplings."""
+    found = []
+    for subkey, bound, shape, both in zip(jax.random.split(key, len(shapes)), bounds, shapes, symmetric, strict=True):
+        weights = jax.random.uniform(subkey, shape, minval=-bound, maxval=bound)
+        upper = jnp.triu(weights, 1)
+        found.append(upper + upper.T if both else weights)
+    return found

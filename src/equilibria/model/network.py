@@ -19,6 +19,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.html import table
 from equilibria.model.couplings import Coupling
 from equilibria.model.missing import check_known
@@ -56,7 +57,7 @@ class Layer(eqx.Module, metaclass=_Plain):
     bias: Array
 
     def __init__(self, name: str, unit: Unit, bias: ArrayLike):
-        self.name, self.unit, self.bias = name, unit, jnp.asarray(bias, float)
+        self.name, self.unit, self.bias = name, unit, array(bias)
 
     def __check_init__(self) -> None:
         check.shape("bias", self.bias, (None,))

@@ -18,6 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array, strong
 from equilibria.model.couplings import Coupling, Dense, Factored
 from equilibria.model.network import Layer, Network, State, by_layer, without
 from equilibria.model.units import Binary, Gaussian, Spin, Unit
@@ -124,7 +125,7 @@ def hubbard_stratonovich(network: Network, layer: str = "hidden") -> Network:
     name = coupling.ends[0]
     layers = [_stiffened(other, arm) if other.name == name else other for other in network.layers]
     rest = [other for other in network.couplings if other is not coupling]
-    hidden = Layer(layer, Gaussian(), jnp.zeros(arm.shape[1]))
+    hidden = Layer(layer, Gaussian(), np.zeros(arm.shape[1]))
     return Network([*layers, hidden], [*rest, Dense((name, layer), arm)])
 
 
@@ -293,10 +294,21 @@ def site_biases(network: Network, data: Mapping[str, ArrayLike]) -> State:
     biases = {layer.name: layer.bias for layer in network.layers}
     for name, values in data.items():
         unit, size = network.layer(name).unit, network.layer(name).size
-        rest, values = np.asarray(unit.mean(jnp.zeros(size))), np.asarray(values)
+        rest, values = np.asarray(_at_rest(unit, size)), np.asarray(values)
         known = np.sum(values == values, axis=0)  # what is missing is NaN, and counts for nothing
-        biases[name] = unit.inverse((np.nansum(values, axis=0, dtype=np.float64) + rest) / (known + 1)).astype(float)
+        biases[name] = _biased(unit, array((np.nansum(values, axis=0, dtype=np.float64) + rest) / (known + 1)))
     return biases
+
+
+@eqx.filter_jit
+def _at_rest(unit: Unit, size: int) -> Array:
+    return unit.mean(jnp.zeros(size))
+
+
+@eqx.filter_jit
+def _biased(unit: Unit, mean: Array) -> Array:
+    """The biases in which neurons by themselves have these means."""
+    return strong(unit.inverse(mean).astype(float))
 
 
 def spectrally_scaled(network: Network, norms: float | Sequence[float] = 1.0) -> Network:

@@ -16,6 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.units import Unit
 
 Cost: TypeAlias = Callable[[Array, Array], Array]
@@ -80,8 +81,8 @@ class Clamp(eqx.Module):
     mask: Array | None
 
     def __init__(self, layer: str, values: ArrayLike, mask: ArrayLike | None = None):
-        self.layer, self.values = layer, jnp.asarray(values, float)
-        self.mask = None if mask is None else jnp.asarray(mask, bool)
+        self.layer, self.values = layer, array(values)
+        self.mask = None if mask is None else array(mask, bool)
 
     def imposed(self, state: Array) -> Array:
         """`state` with the held values in place."""
@@ -117,8 +118,8 @@ class Nudge(eqx.Module):
     cost: Cost = eqx.field(static=True)
 
     def __init__(self, layer: str, target: ArrayLike, strength: ArrayLike, cost: Cost = squared_error):
-        self.layer, self.target, self.cost = layer, jnp.asarray(target, float), cost
-        self.strength = jnp.asarray(check.number("strength", strength), float)
+        self.layer, self.target, self.cost = layer, array(target), cost
+        self.strength = array(check.number("strength", strength))
 
     def energy(self, state: Array) -> Array:
         """What the nudge adds to the energy."""

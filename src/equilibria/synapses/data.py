@@ -11,12 +11,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.architectures import as_spins
 
 _ROWS = 64
 
 
-def stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, Array, Array]:
+def stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, np.ndarray, np.ndarray]:
     """Data sets side by side, filled up to one size.
 
     They are filled up to the size of the largest and, with `fill`, to a multiple of 64: sizes that are alike share one
@@ -43,7 +44,7 @@ def stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, Ar
         longest = -(-longest // _ROWS) * _ROWS
     filled = np.stack([np.pad(one, ((0, longest - len(one)), (0, 0))) for one in sets])
     present = np.stack([np.arange(longest) < len(one) for one in sets])
-    return several, jnp.asarray(filled), jnp.asarray(present, float)
+    return several, filled, present.astype(jnp.result_type(float))
 
 
 def as_data(argument: str, values: ArrayLike) -> np.ndarray:
@@ -72,6 +73,6 @@ def natural_prior(prior: ArrayLike, shape: tuple[int, int]) -> Array:
     if (mean >= 1).any():
         check.refuse("prior", f"{mean.max():g} among the means", "means above -1 and below 1")
     try:
-        return jnp.asarray(np.broadcast_to(np.arctanh(mean), shape), float)
+        return array(np.broadcast_to(np.arctanh(mean), shape))
     except ValueError:
         check.refuse("prior", f"shape {mean.shape}", f"one mean, or shape {shape}")

@@ -9,6 +9,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.architectures import rbm
 from equilibria.model.network import Network
 from equilibria.model.units import Spin
@@ -43,10 +44,10 @@ class Synapses(eqx.Module):
     temperature: Array
 
     def __init__(self, natural: ArrayLike, bias: ArrayLike | None = None, temperature: ArrayLike = 1.0):
-        self.natural = check.shape("natural", jnp.asarray(natural, float), (None, None))
+        self.natural = check.shape("natural", array(natural), (None, None))
         size = self.natural.shape[-2]
-        self.bias = jnp.zeros(size) if bias is None else check.shape("bias", jnp.asarray(bias, float), (size,))
-        self.temperature = jnp.asarray(check.number("temperature", temperature, above=0.0), float)
+        self.bias = array(np.zeros(size) if bias is None else check.shape("bias", bias, (size,)))
+        self.temperature = array(check.number("temperature", temperature, above=0.0))
 
     @property
     def mean(self) -> Array:

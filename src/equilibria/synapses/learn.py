@@ -7,6 +7,7 @@ once: they are mapped over, and one compiled step serves them all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -20,6 +21,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.equilibrators.cavity import Cavity
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.exact import Exact
@@ -28,7 +30,7 @@ from equilibria.learn.journey import Metrics
 from equilibria.learn.loop import Loop
 from equilibria.learn.rule import Rule, Step
 from equilibria.model.units import Spin
-from equilibria.random import as_key
+from equilibria.random import as_key, split, split_array
 from equilibria.synapses.bound import ascent, expected_energy
 from equilibria.synapses.data import natural_prior, stacked
 from equilibria.synapses.distribution import Synapses
@@ -152,11 +154,13 @@ def learn_synapses(
         check.refuse("starts", starts, "1 where `start` is given, or for sampling, which does not know the bound")
     rule = SynapseRule(how, natural_prior(prior, shape), _draws(fields, shape[1], how), bool(learn_bias))
     mapped = several or starts > 1
-    keys = jax.random.split(as_key(key), len(spins) * starts)
+    keys = split_array(as_key(key), len(spins) * starts)
     synapses = _starting_synapses(start, shape, temperature, several, keys)
-    shown = {"spins": jnp.repeat(spins, starts, axis=0), "present": jnp.repeat(present, starts, axis=0)}
+    shown = {name: np.repeat(rows, starts, axis=0) for name, rows in (("spins", spins), ("present", present))}
     if not mapped:
-        synapses, shown, keys = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (synapses, shown, keys))
+        synapses, shown = (jax.tree.map(lambda leaf: np.asarray(leaf)[0], tree) for tree in (synapses, shown))
+        (keys,) = split(as_key(key), 1)
+    synapses, shown = jax.tree.map(lambda leaf: array(leaf, leaf.dtype), (synapses, shown))
     loop = Loop(
         rule, shown, keys, spins.shape[1] if batch_size is None else batch_size, mapped=mapped, apart=mapped,
         optimiser=optimiser or _MOMENTUM, devices=devices, label="learning",
@@ -216,6 +220,7 @@ class SynapseRule(Rule):
             quadrature(hidden_size, _GRID[hidden_size]) if self.draws is None else drawn(hidden_size, self.draws, key)
         )
 
+    @eqx.filter_jit
     def begin(self, parameters: Synapses, data: Mapping[str, Array], batch_size: int, key: Array) -> dict[str, Any]:
         """The chains of the E-step, with their fields if it samples, and how many examples there are in all."""
         field_key, chain_key = jax.random.split(key)
@@ -267,7 +272,13 @@ def _starting_synapses(
 ) -> Synapses:
     if start is None:
         check.number("temperature", temperature, above=0.0)
-        begin = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, 1), shape))
-        return eqx.filter_vmap(lambda natural: Synapses(natural, None, temperature))(_WIDTH * begin(keys))
+        return _drawn_synapses(keys, array(temperature), shape)
     check.shape("start", start.natural, shape)
-    return start if several else jax.tree.map(lambda leaf: leaf[None], start)
+    return start if several else jax.tree.map(lambda leaf: np.asarray(leaf)[None], start)
+
+
+@partial(jax.jit, static_argnames="shape")
+def _drawn_synapses(keys: Array, temperature: Array, shape: tuple[int, int]) -> Synapses:
+    """A start for each key."""
+    drawn = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, 1), shape))(keys)
+    return jax.vmap(lambda natural: Synapses(natural, None, temperature))(_WIDTH * drawn)

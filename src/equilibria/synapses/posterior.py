@@ -20,9 +20,10 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array, strong
 from equilibria.model.units import Spin
 from equilibria.progress import chunks as paced
-from equilibria.random import as_key
+from equilibria.random import as_key, split_array
 from equilibria.synapses.data import as_data, natural_prior
 
 _MOST = 12  # hidden neurons
@@ -91,16 +92,16 @@ def sample_synapses(
         check.refuse("hidden_size", hidden_size, f"at most {_MOST}: each step sums over 2^{hidden_size} hidden states")
     given = np.asarray(data)
     sets = [as_data("data", one) for one in (given if given.ndim == 3 else given[None])]
-    spins = jnp.asarray(np.stack(sets), jnp.float32)
+    spins = array(np.stack(sets), np.float32)
     shape = (spins.shape[2], hidden_size)
-    begin_keys, keys = jax.vmap(jax.random.split, out_axes=1)(jax.random.split(as_key(key), len(sets)))
-    machine = _Machine(spins, natural_prior(prior, shape), jnp.float32(1 / (temperature * np.sqrt(shape[0]))))
-    chains = _begun(machine, begin_keys)
+    machine = _Machine(spins, natural_prior(prior, shape), array(1 / (temperature * np.sqrt(shape[0])), np.float32))
+    chains, keys = _begun(machine, split_array(as_key(key), len(sets)))
     for until in paced(0, sweeps, "sampling", "sweep", show=show_progress):
-        chains = _advance(machine, chains, jnp.asarray(until), jnp.asarray(sweeps // 4), keys)
+        chains = _advance(machine, chains, array(until, int), array(sweeps // 4, int), keys)
         chains.sweep.block_until_ready()  # so that the pace is that of the work
-    found = SynapsePosterior(chains.total / (sweeps - sweeps // 4), chains.accepted / (sweeps * shape[0] * shape[1]))
-    return found if given.ndim == 3 else SynapsePosterior(*(part[0] for part in found))
+    made = np.float32(sweeps - sweeps // 4), np.float32(sweeps * shape[0] * shape[1])
+    found = np.asarray(chains.total) / made[0], np.asarray(chains.accepted) / made[1]
+    return SynapsePosterior(*(array(part if given.ndim == 3 else part[0]) for part in found))
 
 
 class _Machine(NamedTuple):
@@ -124,13 +125,16 @@ class _Chain(NamedTuple):
 
 
 @jax.jit
-def _begun(machine: _Machine, keys: Array) -> _Chain:
+def _begun(machine: _Machine, keys: Array) -> tuple[_Chain, Array]:
+    """Chains at random weights, and the keys that they go on with."""
+
     def begun(key: Array) -> _Chain:
         weights = jnp.where(jax.random.bernoulli(key, 0.5, machine.prior.shape), 1.0, -1.0)
         inside = jnp.sum(_ln2cosh(machine.scale * weights @ machine.hidden.T), axis=0)
         return _Chain(jnp.zeros((), int), weights, inside, jnp.zeros_like(weights), jnp.zeros(()))
 
-    return jax.vmap(begun)(keys)
+    begin_keys, keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    return strong(jax.vmap(begun)(begin_keys)), keys
 
 
 @jax.jit
@@ -145,7 +149,7 @@ def _advance(machine: _Machine, chains: _Chain, until: Array, left_out: Array, k
 
         return jax.lax.while_loop(lambda chain: chain.sweep < until, sweep, chain)
 
-    return jax.vmap(advanced)(machine.data, chains, keys)
+    return strong(jax.vmap(advanced)(machine.data, chains, keys))
 
 
 def _sweep(machine: _Machine, rows: Array, chain: _Chain, key: Array) -> _Chain:

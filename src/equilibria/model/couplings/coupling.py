@@ -106,6 +106,18 @@ class Coupling(eqx.Module):
         """The same coupling made of at least so many factors, those added zero, where it is made of factors."""
         return self
 
+    def roomy(self) -> Coupling | None:
+        """The same coupling in arrays of one of a few sizes, which share compiled code; None where it keeps its own.
+
+        Its layer then has room for more neurons than are `present`; those beyond pull on nobody.
+        """
+        return None
+
+    @property
+    def present(self) -> Array | int:
+        """How many neurons there are of a layer coupled to itself."""
+        return self.shape[0]
+
     def prepacked(self) -> Coupling:
         """The same coupling made ready for a loop that multiplies by it many times."""
         return self

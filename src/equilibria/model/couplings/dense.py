@@ -18,6 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.couplings.coupling import Coupling
 
 # Measured on 500 and 1024 neurons: below, a product is over before packing matters; with more states, packing is shared.
@@ -48,7 +49,7 @@ class Dense(Coupling):
     weights: Array
 
     def __init__(self, ends: tuple[str, str], weights: ArrayLike):
-        self.ends, self.weights = ends, jnp.asarray(weights, float)
+        self.ends, self.weights = ends, array(weights)
 
     def __check_init__(self) -> None:
         check.shape("weights", self.weights, (None, None))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -18,7 +18,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.couplings.coupling import Coupling, Walk
+
+# The sizes of arrays that share compiled code. A walk visits only the neurons that are present, whatever room there is for
+# them; up to the largest a random order takes one sort.
+_NEURONS = (128, 512, 1536)
+_PATTERNS = (16, 64, 256)
 
 
 class Factored(Coupling):
@@ -43,7 +49,7 @@ class Factored(Coupling):
     factors: Array
 
     def __init__(self, ends: tuple[str, str], factors: ArrayLike):
-        self.ends, self.factors = ends, jnp.asarray(factors, float)
+        self.ends, self.factors = ends, array(factors)
 
     def __check_init__(self) -> None:
         check.shape("factors", self.factors, (None, None))
@@ -59,17 +65,17 @@ class Factored(Coupling):
     @property
     def self_pull(self) -> Array:
         """The diagonal of F^T F / N, a neuron's pull on itself, which is taken out."""
-        return jnp.sum(jnp.square(self.factors), axis=0) / self.factors.shape[1]
+        return jnp.sum(jnp.square(self.factors), axis=0) / self.present
 
     def pull(self, state: Array, toward: str) -> Array:
         """The field J s without a neuron's pull on itself, by two thin products."""
-        overlaps = state @ self.factors.T / self.factors.shape[-1]
+        overlaps = state @ self.factors.T / self.present
         return overlaps @ self.factors - self.self_pull * state
 
     def energy(self, state: Array, other: Array) -> Array:
         """The energy -s^T J s / 2 without the diagonal; `other` is the same state."""
         overlaps = state @ self.factors.T
-        whole = jnp.sum(jnp.square(overlaps), axis=-1) / self.factors.shape[-1]
+        whole = jnp.sum(jnp.square(overlaps), axis=-1) / self.present
         return -(whole - jnp.sum(self.self_pull * jnp.square(state), axis=-1)) / 2
 
     def scaled(self, factor: ArrayLike) -> Self:
@@ -78,7 +84,7 @@ class Factored(Coupling):
 
     def factor(self) -> Array:
         """The matrix A = F^T / sqrt(N) of J = A A^T, up to the diagonal."""
-        return self.factors.T / jnp.sqrt(self.factors.shape[-1])
+        return self.factors.T / jnp.sqrt(self.present)
 
     def filtered(self, gain: Callable[[np.ndarray], np.ndarray]) -> Coupling:
         """The coupling with each eigenvalue of J multiplied by `gain` of it."""
@@ -87,29 +93,58 @@ class Factored(Coupling):
     def padded(self, factors: int) -> Coupling:
         """The same coupling made of at least so many factors, those added zero."""
         missing = max(0, factors - len(self.factors))
-        return Factored(self.ends, jnp.pad(self.factors, ((0, missing), (0, 0))))
+        return Factored(self.ends, _filled(self.factors, missing, 0))
+
+    def roomy(self) -> Coupling | None:
+        """The same coupling in arrays of one of a few sizes, where these are small: rows and columns of zeros are added."""
+        (patterns, neurons), values = self.factors.shape, check.concrete(self.factors)
+        if values is None or patterns > _PATTERNS[-1] or neurons > _NEURONS[-1]:
+            return None
+        rows, columns = (
+            next(size for size in sizes if size >= here) - here
+            for sizes, here in ((_PATTERNS, patterns), (_NEURONS, neurons))
+        )
+        return _Roomy(self.ends, _filled(values, rows, columns), array(neurons, int))
 
     def prepacked(self) -> Coupling:
         """The same coupling with its diagonal at hand."""
-        return _Prepacked(self.ends, self.factors, jax.lax.optimization_barrier(self.self_pull))
+        return _Prepacked(self.ends, self.factors, self.present, jax.lax.optimization_barrier(self.self_pull))
 
     def walk(self, state: Array) -> Walk:
         """What a walk keeps up to date: the overlaps with the factors, so that a visit costs O(K)."""
-        overlaps = self.factors @ state / self.factors.shape[-1]
-        return _FactoredWalk(self.factors.T, self.self_pull, overlaps)
+        overlaps = self.factors @ state / self.present
+        return _FactoredWalk(self.factors.T, self.self_pull, overlaps, self.present)
 
 
-class _Prepacked(Factored):
+class _Roomy(Factored):
+    """A factored coupling with room for more neurons than are present; the factors are zero there.
+
+    >>> roomy = _Roomy(("a", "a"), jnp.array([[1.0, -1.0, 0.0]]), jnp.array(2))
+    >>> roomy.pull(jnp.array([1.0, -1.0, 1.0]), toward="a")
+    Array([ 0.5, -0.5,  0. ], dtype=float32)
+    """
+
+    count: Array | int
+
+    def __init__(self, ends: tuple[str, str], factors: ArrayLike, count: Array | int):
+        self.ends, self.factors, self.count = ends, array(factors), count
+
+    @property
+    def present(self) -> Array | int:
+        return self.count
+
+
+class _Prepacked(_Roomy):
     """A factored coupling with its diagonal at hand.
 
-    >>> _Prepacked(("a", "a"), jnp.ones((1, 2)), jnp.array([0.5, 0.5])).pull(jnp.array([1.0, -1.0]), toward="a")
+    >>> _Prepacked(("a", "a"), jnp.ones((1, 2)), 2, jnp.array([0.5, 0.5])).pull(jnp.array([1.0, -1.0]), toward="a")
     Array([-0.5,  0.5], dtype=float32)
     """
 
     diagonal: Array
 
-    def __init__(self, ends: tuple[str, str], factors: Array, diagonal: Array):
-        self.ends, self.factors, self.diagonal = ends, factors, diagonal
+    def __init__(self, ends: tuple[str, str], factors: Array, count: Array | int, diagonal: Array):
+        self.ends, self.factors, self.count, self.diagonal = ends, factors, count, diagonal
 
     @property
     def self_pull(self) -> Array:
@@ -123,34 +158,44 @@ class _FactoredWalk(eqx.Module):
     factors: Array  # (N, K): a visit reads one contiguous row
     self_pull: Array
     overlaps: Array  # (K, chains)
+    present: Array | int
 
     def fields(self, neurons: Array, sites: Array) -> Array:
         return self.factors[sites] @ self.overlaps - self.self_pull[sites][:, None] * neurons[sites]
 
     def among(self, sites: Array) -> Array:
         here = self.factors[sites]
-        return jnp.where(sites[:, None] == sites, 0, here @ here.T / self.factors.shape[0])
+        return jnp.where(sites[:, None] == sites, 0, here @ here.T / self.present)
 
     def moved(self, sites: Array, changes: Array) -> _FactoredWalk:
-        overlaps = self.overlaps + self.factors[sites].T @ (changes / self.factors.shape[0])
-        return _FactoredWalk(self.factors, self.self_pull, overlaps)
+        overlaps = self.overlaps + self.factors[sites].T @ (changes / self.present)
+        return _FactoredWalk(self.factors, self.self_pull, overlaps, self.present)
 
 
-def filtered(factors: ArrayLike, gain: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def _filled(factors: ArrayLike, rows: int, columns: int) -> ArrayLike:
+    """Factors with rows and columns of zeros added."""
+    library: Any = jnp if check.concrete(factors) is None else np
+    return library.pad(factors, ((0, rows), (0, columns)))
+
+
+def filtered(factors: ArrayLike, gain: Callable[[Any], Any]) -> Any:
     r"""Factors whose coupling $J = \frac1N F^T F$ has each eigenvalue $\lambda$ multiplied by `gain`$(\lambda) \ge 0$.
 
-    The eigenvalues are those of the correlations $C = \frac1N F F^T$, so the N x N matrix is not needed. Done in float64.
+    The eigenvalues are those of the correlations $C = \frac1N F F^T$, so the N x N matrix is not needed. Done in float64;
+    inside compiled code in JAX's present precision.
 
     >>> filtered([[2.0, 0.0], [0.0, 4.0]], lambda values: values)
     array([[ 2.82842712,  0.        ],
            [ 0.        , 11.3137085 ]])
     """
-    factors = np.asarray(factors, np.float64)
-    values, vectors = np.linalg.eigh(factors @ factors.T / factors.shape[-1])
-    return (vectors * np.sqrt(gain(values.clip(min=0)))) @ vectors.T @ factors
+    known = check.concrete(factors) is not None
+    library: Any = np if known else jnp
+    rows: Any = library.asarray(factors, np.float64 if known else float)
+    values, vectors = library.linalg.eigh(rows @ rows.T / rows.shape[-1])
+    return (vectors * library.sqrt(gain(values.clip(min=0)))) @ vectors.T @ rows
 
 
-def slept(factors: ArrayLike, sleep: float) -> np.ndarray:
+def slept(factors: ArrayLike, sleep: ArrayLike) -> Any:
     r"""Factors of the coupling after a sleep of time t, $J(t) = (1+t) J (1 + t J)^{-1}$, from those of $J = J(0)$.
 
     With $J = \frac1N \xi^T \xi$ this is $\frac1N \xi^T (1+t)(1+tC)^{-1} \xi$ (Agliari 2024, "Revise Hebb's rule by iterative
@@ -161,14 +206,26 @@ def slept(factors: ArrayLike, sleep: float) -> np.ndarray:
     array([[ 1.,  1.,  1.,  1.],
            [ 1., -1.,  1., -1.]])
     """
+    if check.concrete(sleep) is None:
+        return filtered(jnp.asarray(factors), lambda values: _gain(values, sleep))
     if sleep != np.inf:
         check.number("sleep", sleep, least=0.0)
         return filtered(factors, lambda values: (1 + sleep) / (1 + sleep * values))
     return filtered(factors, _inverse)
 
 
-def _inverse(values: np.ndarray) -> np.ndarray:
+def _gain(values: Array, sleep: ArrayLike) -> Array:
+    """The gain of a sleep that is only known once compiled code runs; it may be infinite."""
+    independent = values > jnp.max(values) * len(values) * jnp.finfo(values.dtype).eps
+    inverse = jnp.where(independent, 1 / jnp.where(independent, values, 1), 0)
+    awake = jnp.where(jnp.isinf(sleep), 0, sleep)
+    return jnp.where(jnp.isinf(sleep), inverse, (1 + awake) / (1 + awake * values))
+
+
+def _inverse(values: Any) -> Any:
     """1 / values, and 0 for those that are zero up to rounding."""
+    if check.concrete(values) is None:
+        return _gain(values, jnp.asarray(jnp.inf))
     independent = values > values.max() * len(values) * np.finfo(np.float64).eps
     if not independent.all():
         warnings.warn(

@@ -13,6 +13,7 @@ from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.units.unit import Unit
 
 # Gauss-Legendre quadrature on [0, 1].
@@ -44,7 +45,7 @@ class Clipped(Unit):
     bounds: ClassVar = (0.0, 1.0)
 
     def __init__(self, stiffness: ArrayLike = 1.0):
-        self.stiffness = jnp.asarray(check.number("stiffness", stiffness, **check.STIFF), float)
+        self.stiffness = array(check.number("stiffness", stiffness, **check.STIFF))
 
     @property
     def least_curvature(self) -> Array:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.units.unit import Unit
 
 
@@ -32,7 +34,9 @@ class Gaussian(Unit):
     stiffness: Array
 
     def __init__(self, variance: ArrayLike = 1.0):
-        self.stiffness = 1 / jnp.asarray(check.number("variance", variance, **check.STIFF), float)
+        check.number("variance", variance, **check.STIFF)
+        known = check.concrete(variance)
+        self.stiffness = 1 / jnp.asarray(variance, float) if known is None else array(1 / known.astype(np.float64))
 
     @property
     def normal_stiffness(self) -> Array:

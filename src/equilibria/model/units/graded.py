@@ -13,6 +13,7 @@ from jax.scipy.special import entr
 from jax.typing import ArrayLike
 
 from equilibria import check
+from equilibria.compiled import array
 from equilibria.model.units.unit import Unit
 
 # Gauss-Legendre quadrature in the angle t of s = sin(t/2)^2, t from 0 to pi: points that crowd at both ends of [0, 1].
@@ -45,8 +46,8 @@ class Graded(Unit):
     bounds: ClassVar = (0.0, 1.0)
 
     def __init__(self, stiffness: ArrayLike = 1.0, curvature: ArrayLike | None = None):
-        self.stiffness = jnp.asarray(check.number("stiffness", stiffness, **check.STIFF), float)
-        self.curvature = None if curvature is None else jnp.asarray(curvature, float)
+        self.stiffness = array(check.number("stiffness", stiffness, **check.STIFF))
+        self.curvature = None if curvature is None else array(curvature)
 
     @property
     def _width(self) -> float:

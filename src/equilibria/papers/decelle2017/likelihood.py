@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 
 import equilibria as eq
 from equilibria import plots
-from equilibria.data import mnist
 from equilibria.measure.likelihood import unnormalised
 from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.digits import handwritten
 
 MARK = -86.3  # nats per digit, CD-25
 _FEW = 16  # hidden neurons up to which ln Z is also summed exactly
@@ -72,9 +72,9 @@ def drawn(images: np.ndarray, copies: int, seed: int) -> np.ndarray:
 
 def run(config: Config, checkpoint: Path) -> xr.Dataset:
     """A training with the likelihood of digits measured along it, by annealing in both directions."""
-    bundle = mnist()
-    data = drawn(bundle.train_images[: config.images], config.copies, config.seed)
-    test = drawn(bundle.test_images[: config.test], 1, config.seed + 1)
+    bundle = handwritten(config.images, config.test)
+    data = drawn(bundle.train_images, config.copies, config.seed)
+    test = drawn(bundle.test_images, 1, config.seed + 1)
     some = data[: config.test]
     network = eq.independent_site_biases(eq.rbm(784, config.hidden, scale=0.01, key=config.seed), data)
     steps = config.epochs * (len(data) // config.batch_size)

@@ -17,7 +17,8 @@ import numpy as np
 import xarray as xr
 
 import equilibria as eq
-from equilibria.data import binarise, mnist
+from equilibria.data import binarise
+from equilibria.papers.digits import handwritten
 
 MODES = 10  # whose directions are kept
 UNITS = {"spin": eq.Spin, "binary": eq.Binary}
@@ -64,7 +65,7 @@ DIFFERS = {
 
 def spins(config: Config) -> np.ndarray:
     """The images as -1 and +1, in 8 bits."""
-    return binarise(mnist().train_images[: config.images]).astype(np.int8)
+    return binarise(handwritten(config.images).train_images).astype(np.int8)
 
 
 def learn(config: Config, data: np.ndarray, seed: int, *, empirical: bool = True) -> xr.Dataset:

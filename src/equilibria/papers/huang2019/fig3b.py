@@ -9,8 +9,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from equilibria import plots
-from equilibria.data import binarise, mnist
+from equilibria.data import binarise
 from equilibria.papers.claims import Claim
+from equilibria.papers.digits import handwritten
 from equilibria.papers.huang2019.common import growing_bound, saturation
 from equilibria.synapses.learn import learn_synapses
 
@@ -29,7 +30,7 @@ class Config:
 
 def run(config: Config, progress) -> xr.Dataset:
     """One run with the exact E-step."""
-    data = binarise(mnist().train_images[: config.examples])
+    data = binarise(handwritten(config.examples).train_images)
     for _ in progress(range(1), "fig3b", "run"):
         learned = learn_synapses(
             data, config.hidden_size, steps=config.steps, fields=config.fields, learning_rate=config.learning_rate,

@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 
 import equilibria as eq
 from equilibria import plots
-from equilibria.data import binarise, mnist
+from equilibria.data import binarise
 from equilibria.model.transforms import independent_site_biases
 from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.digits import handwritten
 from equilibria.synapses.distribution import Synapses, compensated
 from equilibria.synapses.learn import learn_synapses
 from equilibria.synapses.saving import save_synapses
@@ -77,8 +78,8 @@ def binarised(network: eq.Network) -> eq.Network:
 
 def run(config: Config, progress) -> xr.Dataset:
     """Learn, measure the likelihood of images not seen by annealed importance sampling, and draw samples."""
-    images = mnist()
-    data, tests = binarise(images.train_images[: config.examples]), binarise(images.test_images[: config.tests])
+    images = handwritten(config.examples, config.tests)
+    data, tests = binarise(images.train_images), binarise(images.test_images)
     synapses = binary(config, data)
     taught = real(config, data)
     # Most weights at the edge are not known: a draw spreads their signs, where the mode would line them up.
