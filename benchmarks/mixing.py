@@ -128,11 +128,9 @@ def sampled(case: Case, network: eq.Network, how: Any, products: float, seed: in
 def trained(case: Case, kind: str, folder: str, seed: int = 0) -> tuple[eq.Network, Any, float]:
     """A machine trained in one of the ways: what it is, its history, seconds."""
     start = eq.rbm(case.rows.shape[1], case.hidden, key=seed)
-    if kind != "zero fields, pcd":
-        start = eq.independent_site_biases(start, case.rows)
     if kind.startswith("low rank"):
         start = eq.low_rank_start(case.rows, case.hidden, components=min(case.components, 2), key=seed).network
-    recipe = eq.pcd(10, chains=500)
+    recipe = eq.pcd(10, chains=500, opening="network" if kind.startswith("zero fields") else "data")
     if kind.endswith("along training"):
         recipe = eq.tempered(1, chains=200, along="training", rungs=RUNGS)
     began = time.perf_counter()

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import tyro
 
 from equilibria import __version__
-from equilibria.app.commands import evaluate, export, sample, train
+from equilibria.app.commands import diagnose, evaluate, export, sample, train
 from equilibria.app.lab.command import serve as lab
 from equilibria.app.terminal import explained, explains_itself, spell
 from equilibria.papers import INDEX, check_id
@@ -140,6 +140,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "train": train,
     "sample": sample,
     "evaluate": evaluate,
+    "diagnose": diagnose,
     "export": export,
     "lab": lab,
 }

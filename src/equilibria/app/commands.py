@@ -1,4 +1,4 @@
-"""`equilibria train`, `sample`, `evaluate` and `export`; heavy imports stay inside the functions."""
+"""`equilibria train`, `sample`, `evaluate`, `diagnose` and `export`; heavy imports stay inside the functions."""
 
 from __future__ import annotations
 
@@ -96,6 +96,35 @@ def evaluate(
 
     cache_compilations()
     return using.evaluate(run, data, array, allow_large, method, steps, chains, seed)
+
+
+def diagnose(
+    run: Folder,
+    data: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
+    sweeps: int = 2000,
+    chains: int = 50,
+    tempered: Annotated[bool, Flag] = False,
+    array: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None,
+    seed: int = 0,
+) -> int:
+    """Whether the chains of a trained machine have equilibrated. The exit code is 1 if they have not.
+
+    Chains from random starts and from data make the same sweeps, and the second half of them is compared.
+
+    Args:
+        run: folder of the run.
+        data: a table of the same features, to start from and to compare with; without it all chains start at random.
+        sweeps: of each chain.
+        chains: of each kind.
+        tempered: exchange states along rising temperatures as well.
+        array: name of the array, for files with several; as in training by default.
+        seed: of every random number.
+    """
+    from equilibria.app import diagnose as diagnosing
+    from equilibria.app.compile_cache import cache_compilations
+
+    cache_compilations()
+    return diagnosing.diagnose(run, data, array, sweeps, chains, tempered, seed)
 
 
 def export(

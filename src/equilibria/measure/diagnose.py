@@ -164,7 +164,11 @@ def diagnose(
     if every == 0:
         check.refuse("how", f"{int(how.steps)} steps", f"at least {2 * draws}, twice the draws")
     how = eqx.tree_at(lambda here: here.steps, how, jnp.asarray(2 * draws * every))
-    given = {} if data is None else {name: np.asarray(v) for name, v in by_layer(network, data, missing=True).items()}
+    given = (
+        {}
+        if data is None
+        else {name: np.asarray(v) for name, v in by_layer(network, data, probabilities=True, missing=True).items()}
+    )
     pick_key, start_key, run_key = jax.random.split(as_key(key), 3)
     start, starts = _starts(network, given, chains, pick_key, start_key)
     rows = {name: _known(values) for name, values in given.items()}

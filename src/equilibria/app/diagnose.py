@@ -1,0 +1,49 @@
+"""`equilibria diagnose`: whether the chains of a trained machine have equilibrated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+import equilibria as eq
+from equilibria import check, files
+from equilibria.app import memory, pictures, runs, tables
+from equilibria.app.watch import say
+from equilibria.equilibrators.equilibrator import Equilibrator
+
+_DRAWS = 500
+
+
+def diagnose(
+    folder: Path, data: Path | None, array: str | None, sweeps: int, chains: int, tempered: bool, seed: int
+) -> int:
+    """Print a verdict about the machine in a folder, and write diagnosis.json, diagnosis.nc and diagnosis.png into it."""
+    files.check_writable(folder)
+    about = runs.described(folder)
+    if about.get("kind") == "classifier":
+        check.refuse("run", f"{folder}, a classifier, which comes to rest and draws nothing", "another kind of machine")
+    network = eq.load_network(runs.machine(folder), fallback=True)
+    rows = None
+    if data is not None:
+        rows, _ = tables.read_as(data, about.get("table", {}), array, False)
+        rows = memory.as_spins(rows) if about.get("kind") == "synapses" else rows
+    if sweeps < 20:
+        check.refuse("--sweeps", sweeps, "at least 20")
+    how: Equilibrator = eq.Tempered(sweeps) if tempered else eq.Sweeps(sweeps)
+    found = eq.diagnose(network, rows, how=how, chains=chains, draws=min(_DRAWS, sweeps // 2), key=seed)
+    numbers = {
+        "r_hat": found.r_hat, "ess": found.ess, "ess_tail": found.ess_tail,
+        "autocorrelation_time": found.autocorrelation_time,
+    }  # fmt: skip
+    report = {
+        "mixed": found.mixed, "verdict": found.verdict, "nearest_neighbours": found.accuracy,
+        "step": runs.step_of(folder), "sweeps": sweeps, "chains": chains, "tempered": tempered, "seed": seed,
+        **{name: value if np.isfinite(value) else None for name, value in numbers.items()},
+    }  # fmt: skip
+    files.write_atomic(folder / "diagnosis.json", json.dumps(report, allow_nan=False).encode())
+    files.save_dataset(folder / "diagnosis.nc", found.draws)
+    pictures.save(folder / "diagnosis.png", found.figure())
+    say(str(found))
+    return 0 if found.mixed else 1
