@@ -100,8 +100,9 @@ class _Place(NamedTuple):
 class Keeper:
     """Keeps networks of a run: at given steps, or where states are no longer exchanged often enough with the last one kept.
 
-    Looking is done between compiled chunks and changes nothing in the run. How often it is looked follows from how far apart
-    the last two were, and stands in the files, so that a run that goes on keeps what it would have kept.
+    Looking is done between compiled chunks and changes nothing in the run: after a quarter of the distance between the
+    last two that were kept, and then at distances that grow by half. That, and what was seen at the last look, stands in
+    the files, so that a run that goes on keeps what it would have kept.
     """
 
     def __init__(self, loop: Loop, keep: float | Sequence[int], validation: Any, folder: Path):
@@ -133,7 +134,8 @@ class Keeper:
         if (newest := files.latest(self.folder)) is not None:
             self.last, self.interval = _read(newest)
             waiting = files.latest(self.folder / _BEFORE)
-            self.before = None if waiting is None else _read(waiting)[0]
+            seen = None if waiting is None else _read(waiting)[0]
+            self.before = None if seen is None or seen.step <= self.last.step else seen
         elif step == 0 and (self.acceptance is not None or 0 in self.steps):
             self._keep(self._first(self._here(carry)))
 
@@ -142,7 +144,10 @@ class Keeper:
         if self.acceptance is None:
             return min((step for step in self.steps if step > now), default=None)
         since = 0 if self.last is None else self.last.step
-        return since + ((now - since) // self.interval + 1) * self.interval
+        distance = self.interval
+        while since + distance <= now:
+            distance = max(distance + 1, int(1.5 * distance))
+        return since + distance
 
     def look(self, carry: Any) -> None:
         """Keep the network, or the one before, if this is the time."""
@@ -157,12 +162,12 @@ class Keeper:
         if self.last is None:
             self._keep(here)
             return
+        if self._overlap(self.last, here) < self.acceptance and self.before is not None:
+            self._keep(self.before)
         if self._overlap(self.last, here) < self.acceptance:
-            start = self.last.step
-            early = self.before if self.before is not None and self.before.step > start else here
-            self.interval = max(1, (early.step - start) // 4)
-            self._keep(early)
-        self.before = here
+            self._keep(here)
+        else:
+            self.before = here
 
     def row(self, carry: Any) -> dict[str, float]:
         """ln Z of the network as it is, by way of the last one kept, and the likelihoods that follow."""
@@ -229,6 +234,8 @@ class Keeper:
 
     def _keep(self, here: _Place) -> None:
         here = here if np.isfinite(here.log_partition) else self._measured(here)
+        if self.last is not None:
+            self.interval = max(1, (here.step - self.last.step) // 4)
         self.last, self.before = here, None
         if not self.loop.layout.writes:
             return
