@@ -120,7 +120,8 @@ def train(
         keep: keeps networks of the run in the checkpoint folder, for `Trajectory`: a share such as 0.3 keeps one whenever
             fewer states than that would be exchanged with the last one kept, which recipes with persistent chains can
             tell; or the steps after which one is kept. With chains the history then has ln Z, and the log-likelihood of up
-            to 1,000 training examples, along the way, with the error of both (see `log_partition` for a careful one).
+            to 1,000 training examples, along the way, with the error of both. They trust the chains;
+            `log_partition` does not.
         validation: data that are not learned from; with `keep` their log-likelihood is in the history too.
         carry: what an earlier run's rule carried, to go on with its chains.
         runs: as many independent runs side by side, from the same start with keys of their own; everything that comes

@@ -29,8 +29,9 @@ _ROWS = 1000  # examples whose likelihood goes into the history
 class Trajectory(Sequence[Network]):
     """The networks that `train(checkpoint=folder, keep=...)` has kept, from the first on: a ladder.
 
-    It is a sequence of networks, for `Tempered(ladder=...)` and `log_partition(ladder=...)`. They are read when they are
-    asked for.
+    Its ln Z trusts the run's chains: where these do not mix, which `diagnose` and `WatchMixing` find out, it can be far
+    off. It is a sequence of networks, for `Tempered(ladder=...)` and `log_partition(ladder=...)`. They are read when they
+    are asked for.
 
     Args:
         folder: of the run.
