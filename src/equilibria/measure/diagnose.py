@@ -32,9 +32,8 @@ from equilibria.measure.spectra import principal_components
 from equilibria.model.network import Network, State, by_layer
 from equilibria.random import as_key
 
-_MIXED = 1.01  # Vehtari et al. 2021
-_COMPONENTS = 3
-_COMPARED = 1000  # rows of data and of draws whose neighbours are looked for
+# R-hat below which chains are mixed (Vehtari et al. 2021); principal components looked at; rows whose neighbours are sought.
+_MIXED, _COMPONENTS, _COMPARED = 1.01, 3, 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,11 +163,8 @@ def diagnose(
     if every == 0:
         check.refuse("how", f"{int(how.steps)} steps", f"at least {2 * draws}, twice the draws")
     how = eqx.tree_at(lambda here: here.steps, how, jnp.asarray(2 * draws * every))
-    given = (
-        {}
-        if data is None
-        else {name: np.asarray(v) for name, v in by_layer(network, data, probabilities=True, missing=True).items()}
-    )
+    found = {} if data is None else by_layer(network, data, probabilities=True, missing=True)
+    given = {name: np.asarray(values) for name, values in found.items()}
     pick_key, start_key, run_key = jax.random.split(as_key(key), 3)
     start, starts = _starts(network, given, chains, pick_key, start_key)
     rows = {name: _known(values) for name, values in given.items()}
