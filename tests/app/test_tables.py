@@ -176,7 +176,7 @@ def test_patience_keeps_the_best_machine(tmp_path, capsys):
     assert cli.main(["train", "rbm", "--data", "t.csv", "--out", "run", *options, "--quiet"]) == 0
     history = files.load_dataset(tmp_path / "run/history.nc")
     assert history.sizes["step"] < 60
-    best = int(history.step[int(history["validation"].argmax())])
+    best = int(history.step[int(history["validation"].values.argmax())])
     assert f"the best machine, of step {best}, is kept" in capsys.readouterr().out
     assert cli.main(["evaluate", "run", "--data", "t.csv"]) == 0
     found = json.loads((tmp_path / "run/evaluation.json").read_text())["value"]
