@@ -163,7 +163,7 @@ def test_a_run_of_something_else_is_no_network(tmp_path):
 
 
 def test_a_folder_where_a_run_is_at_work_is_not_written_to(tmp_path):
-    with files.locked(tmp_path), pytest.raises(ValueError, match=r"folder: got .* is at work"):
+    with files.locked(tmp_path), pytest.raises(ValueError, match=r"path: got .* is at work"):
         eq.save_network(tmp_path, eq.rbm(4, 3, key=0))
     assert files.latest(tmp_path) is None
 
