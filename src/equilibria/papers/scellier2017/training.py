@@ -47,7 +47,7 @@ READINGS = {
     "code of 2016": Reading((1.0, 2.0, 2.0), 2.0),  # without it, and ξ = 0.5 in the network with one hidden layer
     "code of 2017": Reading((1.0, 2.0, 2.0), 2.0, random_sign=True),
 }
-STOP = 1e-4  # a phase ends before its last iteration when no neuron moves by more: scellier2017/relaxation shows that it may
+STOP = 1e-4  # a phase ends before its last iteration when no neuron moves by more; scellier2017/relaxation checks it
 
 
 class Schedule(NamedTuple):
