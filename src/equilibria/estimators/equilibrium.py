@@ -126,7 +126,7 @@ class EquilibriumClassifier(ClassifierMixin, Layered):
         if first:
             self.classes_ = np.unique(labels if classes is None else np.asarray(classes))
         if (strange := np.setdiff1d(labels, self.classes_)).size:
-            check.refuse("y", repr(strange[0]), f"the classes {', '.join(map(repr, self.classes_.tolist()))}")
+            check.refuse("y", repr(strange.tolist()[0]), f"the classes {', '.join(map(repr, self.classes_.tolist()))}")
         self._partial_fit(rows, self._one_hot(labels), weights)
         return self
 
