@@ -18,7 +18,10 @@ _RANDOM = """
 patterns = eq.data.random_patterns(784, 784, key=eq.key({seed}))[:{count}]
 """
 _MINE = """
-mine = [np.unpackbits(np.frombuffer(base64.urlsafe_b64decode(text + "="), np.uint8)) for text in {texts}]
+texts = [
+{texts}
+]
+mine = [np.unpackbits(np.frombuffer(base64.urlsafe_b64decode(text), np.uint8)) for text in texts]
 patterns = 2.0 * np.array(mine) - 1
 """
 _FILL = """
@@ -28,7 +31,8 @@ _CUE = """
 neurons = eq.data.corrupt(patterns[{target}], flips={flips:g}, masked={masked:g}, key=eq.key({seed} + 1))
 """
 _DRAWN = """
-neurons = 2.0 * np.unpackbits(np.frombuffer(base64.urlsafe_b64decode("{cue}="), np.uint8)) - 1
+cue = "{cue}="
+neurons = 2.0 * np.unpackbits(np.frombuffer(base64.urlsafe_b64decode(cue), np.uint8)) - 1
 """
 _RECALL = """
 network = eq.hopfield(patterns, sleep={sleep:g})
@@ -44,7 +48,13 @@ print("theory", eq.theory.hopfield(len(patterns) / 784, {temperature:g}, {sleep:
 def remember(state: dict[str, Any], count: int, target: int, sweeps: int = 20) -> str:
     """The recall of the room "remember"."""
     own = [text for text in state["mine"].split(".") if text] if state["patterns"] == "mine" else []
-    given = {**state, "count": count, "target": target, "sweeps": sweeps, "texts": own}
+    given = {
+        **state,
+        "count": count,
+        "target": target,
+        "sweeps": sweeps,
+        "texts": "\n".join(f'    "{text}=",' for text in own),
+    }
     kind = _DIGITS if state["patterns"] == "digits" else _MINE if own else _RANDOM
     decodes = bool(own or state["cue"])
     imports = ["import base64", ""] if decodes else []
