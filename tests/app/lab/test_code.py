@@ -52,22 +52,26 @@ def test_the_code_shown_is_short_and_uses_public_names_only(name):
     assert not any(module.startswith("equilibria") for module in modules)
 
 
-@pytest.mark.parametrize("name", ["digits", "random", "drawn"])
+@pytest.mark.parametrize(
+    "name", ["digits", *(pytest.param(each, marks=pytest.mark.slow) for each in ("random", "drawn"))]
+)
 def test_the_recall_shown_runs(name):
     lines = printed(shown(name)).splitlines()
     assert len(lines) == 21
     assert lines[-1].startswith("theory")
 
 
-def test_the_grid_shown_gives_the_cell_of_the_room():
+@pytest.mark.parametrize(
+    "name", ["hopfield", *(pytest.param(each, marks=pytest.mark.slow) for each in ("examples", "modes"))]
+)
+def test_the_grid_shown_gives_the_cell_of_the_room(name):
     with served() as client, opened(client) as tab:
-        for name in ("hopfield", "examples", "modes"):
-            tab.enter(*[STATES[name][0]], **STATES[name][1])
-            cell = tab.hear("cell")
-            x, y, measured, _, theory = printed(shown(name)).split()
-            assert (float(x), float(y)) == (cell["x"], cell["y"])
-            assert float(measured) == pytest.approx(cell["value"], abs=2e-3)
-            assert float(theory) == pytest.approx(cell["theory"], abs=1e-5)
+        tab.enter(STATES[name][0], **STATES[name][1])
+        cell = tab.hear("cell")
+    x, y, measured, _, theory = printed(shown(name)).split()
+    assert (float(x), float(y)) == (cell["x"], cell["y"])
+    assert float(measured) == pytest.approx(cell["value"], abs=2e-3)
+    assert float(theory) == pytest.approx(cell["theory"], abs=1e-5)
 
 
 def test_the_training_shown_gives_the_error_of_the_room():
@@ -88,7 +92,7 @@ def test_the_learning_shown_gives_the_overlap_of_the_room():
     assert float(bound) == pytest.approx(end["bound"], abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["clusters", "images"])
+@pytest.mark.parametrize("name", ["clusters", pytest.param("images", marks=pytest.mark.slow)])
 def test_the_machine_shown_gives_the_modes_of_the_room(name):
     with served() as client, opened(client) as tab:
         tab.enter("distribution", **STATES[name][1])

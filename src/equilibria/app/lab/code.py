@@ -61,8 +61,8 @@ def remember(state: dict[str, Any], count: int, target: int, sweeps: int = 20) -
     imports += ["import jax", "import numpy as np"] if kind != _RANDOM or decodes else ["import jax"]
     imports += ["from PIL import Image"] if kind == _DIGITS else []
     rest = count - len(own) if own else 0
-    return _joined(
-        "\n".join([*imports, "", "import equilibria as eq"]) + "\n",
+    head = "\n".join([*imports, "", "import equilibria as eq", "", ""])
+    return head + _joined(
         kind.format(**given),
         _FILL.format(rest=rest, **given) if rest else "",
         (_DRAWN if state["cue"] else _CUE).format(**given),
