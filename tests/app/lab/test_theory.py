@@ -21,3 +21,13 @@ def test_the_quick_overlap_is_that_of_theory(sleep):
     assert hopfield.overlap_at(0.9 * loads.min(), 1.1, sleep) != hopfield.overlap_at(
         0.9 * loads.min(), 1.1, sleep
     )  # NaN
+
+
+@pytest.mark.parametrize("sleep", [0, 10])
+def test_the_energy_shown_is_that_of_the_network(sleep):
+    from equilibria.app.lab.rooms.remember import Remember
+
+    room = Remember(Remember.plan.state({"patterns": "random", "sleep": sleep}), lambda message: None, {})
+    room._build()
+    expected = float(eq.hopfield(room.patterns, sleep=sleep).energy({"neurons": room.neurons}))
+    assert room._energy() == pytest.approx(expected, rel=1e-4)
