@@ -98,8 +98,8 @@ def play(camera: Camera) -> None:
 
 def write(frames: list[Image.Image], path: Path) -> int:
     """The frames as one file of at most three million bytes; the quality is what that allows."""
-    for quality in (60, 45, 30, 20, 12):
-        options = {"duration": round(1000 * PAUSE), "loop": 0, "quality": quality, "method": 4}
+    for quality in (40, 25, 15, 8):
+        options = {"duration": round(1000 * PAUSE), "loop": 0, "quality": quality, "method": 1}
         frames[0].save(path, save_all=True, append_images=frames[1:], **options)
         if path.stat().st_size <= MOST:
             return quality
@@ -108,13 +108,13 @@ def write(frames: list[Image.Image], path: Path) -> int:
 
 def main() -> None:
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/lab.webp")
-    served = Served(port=0, cache=True).start()
+    served = Served(port=0, cache=True, rooms=[]).start()
+    for event in served.lab.warm.values():  # each room is compiled when it is first shown, while nothing is filmed
+        event.set()
     with sync_playwright() as running:
         browser = running.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         page = browser.new_page(viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="light")
         page.goto(served.link)
-        while not all(event.is_set() for event in served.lab.warm.values()):
-            time.sleep(0.2)
         camera = Camera(page)
         play(camera)
         browser.close()
