@@ -26,9 +26,9 @@ def train(kind: Kind) -> int:
         kind: what to train.
     """
     from equilibria.app import binary, classifier, machines, memory
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
 
-    cache_compilations()
+    cache()
     match kind:
         case Rbm():
             return machines.train_rbm(kind)
@@ -61,9 +61,9 @@ def sample(
         out: .npy file for the draws, with a table or a picture beside it. By default samples.npy in the run's folder.
     """
     from equilibria.app import using
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
 
-    cache_compilations()
+    cache()
     return using.sample(run, count, sweeps, temperature, seed, out)
 
 
@@ -92,9 +92,9 @@ def evaluate(
         seed: of every random number.
     """
     from equilibria.app import using
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
 
-    cache_compilations()
+    cache()
     return using.evaluate(run, data, array, allow_large, method, steps, chains, seed)
 
 
@@ -121,9 +121,9 @@ def diagnose(
         seed: of every random number.
     """
     from equilibria.app import diagnose as diagnosing
-    from equilibria.app.compile_cache import cache_compilations
+    from equilibria.compiled import cache
 
-    cache_compilations()
+    cache()
     return diagnosing.diagnose(run, data, array, sweeps, chains, tempered, seed)
 
 

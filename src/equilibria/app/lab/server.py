@@ -91,11 +91,11 @@ class Lab:
         return self.warming.is_alive() or self.worker.thread.is_alive()
 
     def _make_warm(self, order: Sequence[str], cache: bool) -> None:
-        from equilibria.app.compile_cache import cache_compilations
+        from equilibria import compiled
         from equilibria.app.lab.first import first_sweep
 
         if cache:
-            cache_compilations()
+            compiled.cache()
         # The compiler and Python's imports use two cores.
         importing = threading.Thread(target=_import_rooms, name="lab imports", daemon=True)
         if order:
