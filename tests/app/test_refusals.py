@@ -18,7 +18,7 @@ SMALL = ["--hidden", "4", "--batch-size", "18", "--learning-rate", "0.2"]
 
 @pytest.fixture(autouse=True)
 def table(tmp_path, monkeypatch):
-    monkeypatch.setattr("equilibria.app.compile_cache.cache_compilations", lambda: None)
+    monkeypatch.setattr("equilibria.compiled.cache", lambda: None)
     path = tmp_path / "rows.npy"
     np.save(path, ROWS.astype(np.uint8))
     return str(path)

@@ -18,7 +18,7 @@ NAMES = ["age", "dose", "marker", "status", "x", "y"]
 
 @pytest.fixture(autouse=True)
 def apart(monkeypatch, tmp_path):
-    monkeypatch.setattr("equilibria.app.compile_cache.cache_compilations", lambda: None)
+    monkeypatch.setattr("equilibria.compiled.cache", lambda: None)
     monkeypatch.chdir(tmp_path)
 
 

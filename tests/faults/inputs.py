@@ -51,7 +51,7 @@ WRONG = {
 def inputs(commands=tuple(WRONG)) -> Tally:
     """Every wrong value of every option, one at a time."""
     attempts, outcomes, broken = 0, Counter(), []
-    own_cache = mock.patch("equilibria.app.compile_cache.cache_compilations")  # not the user's
+    own_cache = mock.patch("equilibria.compiled.cache")  # not the user's
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place), own_cache:
         good = _good()
         for command in commands:
