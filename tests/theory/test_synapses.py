@@ -47,6 +47,33 @@ def test_spike_is_that_of_planted_data():
     np.testing.assert_allclose(np.var(projections), expected, atol=5 * expected * np.sqrt(2 / examples) + 0.01)
 
 
+@pytest.mark.parametrize(("count", "correlation", "temperature"), [(2, 0.3, 1.0), (2, 0.0, 0.8), (3, 0.2, 1.0)])
+def test_at_the_threshold_what_bayes_rule_makes_of_a_little_knowledge_neither_grows_nor_fades(
+    count, correlation, temperature
+):
+    """One example's factor cosh(beta X) of the posterior, averaged over what is not known of X, and the examples' law."""
+    size, examples, beta = 400, 20_000, 1 / temperature
+    fields = planted_receptive_fields(count, size, correlation, key=jax.random.key(5))
+    direction = np.asarray(fields, np.float64).sum(axis=0)
+    direction /= np.linalg.norm(direction)
+    excess = (
+        np.var(np.asarray(planted_data(fields, examples, temperature=temperature, key=6), np.float64) @ direction) - 1
+    )
+    z = np.linspace(-8, 8, 4001)
+    weights = np.exp(-(z**2) / 2)
+
+    def belief(mean):
+        return np.log(weights @ np.cosh(beta * (mean + z)))
+
+    step = 1e-3
+    slope = (belief(step) - 2 * belief(0.0) + belief(-step)) / step**2  # of the pull that an example has on the weights
+    threshold = synapse_threshold(correlation, temperature, count)
+    error = 5 * (1 + excess) * np.sqrt(2 / examples) + 0.02  # five standard errors of a variance; couplings of 1/20
+    np.testing.assert_allclose(slope * excess * threshold, 1.0, atol=error * slope * threshold)
+    if correlation:
+        assert abs(slope * excess * synapse_threshold(correlation, temperature, count, informed=True) - 1.0) > 0.2
+
+
 def test_the_informed_threshold_is_where_the_first_eigenvector_finds_the_fields():
     """Baik, Ben Arous and Peche: the squared overlap is (1 - 1/(a l^2)) / (1 + 1/(a l)), and 0 below a = 1/l^2."""
     size, spike = 600, float(synapse_spike(0.3))

@@ -36,7 +36,7 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         n_components: the number of hidden spins.
         binarize: one number or one for each feature: features above it are +1 and others -1. None refuses features that are not
             -1 and +1 (0 and 1 are taken as such, with a note).
-        e_step: "exact", "cavity", "response" or "gibbs"; None: by the number of components.
+        e_step: "exact", "cavity", "response", "gibbs" or "paper"; None: by the number of components.
         temperature: of the machine, 1/beta.
         prior: the mean of each weight's prior.
         n_iter: the number of steps.
@@ -71,7 +71,7 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         n_components: int = 4,
         *,
         binarize: ArrayLike | None = 0.0,
-        e_step: Literal["exact", "cavity", "response", "gibbs"] | None = None,
+        e_step: Literal["exact", "cavity", "response", "gibbs", "paper"] | None = None,
         temperature: float = 1.0,
         prior: float = 0.0,
         n_iter: int = 200,

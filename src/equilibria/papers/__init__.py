@@ -47,6 +47,7 @@ INDEX: dict[str, str] = {
     "huang2019/fig2a": "Binary synapses: learning two planted receptive fields",
     "huang2019/fig2b": "Binary synapses: learning three planted receptive fields",
     "huang2019/fig3a": "Binary synapses: overlap against data density, and the thresholds",
+    "huang2019/onset": "Binary synapses: where learning begins in large machines, against theory",
     "huang2019/fig3b": "Binary synapses: learning handwritten digits with four hidden neurons",
     "huang2019/fig_esteps": "Binary synapses: the E-steps side by side",
     "huang2019/mnist_wide": "Binary synapses: hundreds of hidden neurons on handwritten digits",

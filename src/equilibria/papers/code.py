@@ -19,7 +19,7 @@ def digest(id: str) -> str:
     """A digest of the code that the run of a figure depends on, in this package.
 
     That is its module without `plot` and `claims`, and every module that one imports, and so on; comments, docstrings and
-    empty lines do not count.
+    empty lines do not count, nor do modules called `statements`, which have what figures of a paper say.
 
     Args:
         id: "paper/figure".
@@ -69,7 +69,8 @@ def _path(name: str) -> Path:
 def _uses(name: str) -> tuple[str, ...]:
     """The modules that one imports, wherever the imports stand; of the public names those that it takes."""
     tree = ast.parse(_path(name).read_text())
-    return tuple(sorted({found for found in _imported(tree) if found not in _NOT_NUMBERS}))
+    found = {name for name in _imported(tree) if name not in _NOT_NUMBERS and not name.endswith("/statements")}
+    return tuple(sorted(found))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
@@ -141,7 +142,8 @@ def _bare(path: Path, figure: bool) -> str:
             ):
                 dropped |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     for node in tree.body if figure else []:
-        if isinstance(node, ast.FunctionDef) and node.name in _DRAWING:
+        said = isinstance(node, ast.ImportFrom) and (node.module or "").endswith(".statements")
+        if said or (isinstance(node, ast.FunctionDef) and node.name in _DRAWING):
             dropped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = text.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

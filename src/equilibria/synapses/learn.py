@@ -35,13 +35,15 @@ from equilibria.synapses.bound import ascent, expected_energy
 from equilibria.synapses.data import natural_prior, stacked
 from equilibria.synapses.distribution import Synapses
 from equilibria.synapses.e_step import Fields, begin, drawn, e_step, quadrature, samples
+from equilibria.synapses.paper_cavity import PaperCavity
 
-EStep = Literal["exact", "cavity", "response", "gibbs"]
+EStep = Literal["exact", "cavity", "response", "gibbs", "paper"]
 E_STEPS: dict[str, Callable[[], Equilibrator]] = {
     "exact": Exact,
     "cavity": lambda: Cavity(50, tolerance=1e-4),
     "response": lambda: Cavity(50, tolerance=1e-4, response=True),
     "gibbs": lambda: Sweeps(10),
+    "paper": PaperCavity,
 }
 MOST_EXACT = 25  # hidden units: 2^25 states, summed in pieces
 _EXACT_BY_DEFAULT = 12
@@ -107,8 +109,9 @@ def learn_synapses(
         data: (M, N), or a list of such arrays to learn from side by side.
         hidden_size: number of hidden spins.
         steps: number of updates.
-        how: the E-step: "exact" (the default for up to 12 hidden units), "cavity" (the paper's message passing),
-            "response" (with linear response; the default beyond), "gibbs" (persistent chains), or any equilibrator.
+        how: the E-step: "exact" (the default for up to 12 hidden units), "cavity" (message passing to all orders of the
+            couplings), "response" (that with linear response; the default beyond), "gibbs" (persistent chains), "paper" (the
+            paper's messages (10) and moments (15), which learn less), or any equilibrator.
         temperature: $1/\beta$.
         prior: the mean m of each weight's prior.
         fields: how many Gaussian fields the equivalent machine is averaged over, drawn anew each step: by default 32, or a

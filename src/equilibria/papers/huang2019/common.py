@@ -1,22 +1,25 @@
-"""What the figures share: planted machines, learning on several of them at once, overlaps along the way."""
+"""What the figures share: planted machines, the paper's algorithm and ours on several of them at once, overlaps."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import xarray as xr
 from jax import Array
 
 from equilibria.data import planted_data, planted_receptive_fields
 from equilibria.measure.matching import match_fields
-from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.synapses.distribution import Synapses
 from equilibria.synapses.learn import learn_synapses
 from equilibria.synapses.posterior import sample_synapses
 
-STARTS = 4  # of which the one with the highest bound counts
+STARTS = 4  # of "best of starts", of which the one with the highest bound counts
+RATE = 0.01  # of the paper's ascent, which it does not give: of 0.001 to 0.03 that of the highest bound, on other realisations
+_EDGE = 1 - 1e-5  # the largest mean of a weight
 
 
 class Planted(NamedTuple):
@@ -52,6 +55,42 @@ def plant(
     return Planted(np.stack(fields), np.stack(data))
 
 
+def ascent(rate: float, momentum: float = 0.9) -> optax.GradientTransformation:
+    r"""The update of the paper: gradient ascent with momentum in the means $\lambda$ themselves, equation (16).
+
+    `learn_synapses` holds natural parameters $\tanh^{-1}\lambda$ and gives the gradient in $\lambda$, so that a plain step
+    of its own is the natural gradient; this one moves $\lambda$.
+
+    Args:
+        rate: eta.
+        momentum: what is kept of the step before.
+
+    Returns:
+        An optax transformation of the natural parameters.
+
+    >>> step, _ = (how := ascent(0.1)).update(jnp.array([-2.0]), how.init(jnp.zeros(1)), jnp.zeros(1))
+    >>> jnp.tanh(step).round(3)
+    Array([0.2], dtype=float32)
+    """
+
+    def begin(natural: Any) -> Any:
+        return jax.tree.map(jnp.zeros_like, natural)
+
+    def move(gradient: Any, speed: Any, natural: Any = None) -> tuple[Any, Any]:
+        speed = jax.tree.map(lambda v, g: momentum * v - rate * g, speed, gradient)
+        moved = jax.tree.map(lambda x, v: jnp.arctanh(jnp.clip(jnp.tanh(x) + v, -_EDGE, _EDGE)) - x, natural, speed)
+        return moved, speed
+
+    return optax.GradientTransformation(begin, move)
+
+
+def options(learner: str) -> dict[str, Any]:
+    """What `learn_synapses` takes for "paper", "exact", "response" or "best of starts"."""
+    if learner == "paper":
+        return {"how": "paper", "optimiser": ascent(RATE)}
+    return {"how": "response" if learner == "response" else "exact"}
+
+
 def overlap_matrix(natural: np.ndarray, fields: np.ndarray) -> np.ndarray:
     """Overlaps of the decoded weights (..., N, P) with the planted fields (..., P, N): (..., planted, unit)."""
     return fields @ np.where(natural >= 0, 1.0, -1.0) / fields.shape[-1]
@@ -71,44 +110,45 @@ def matched(natural: np.ndarray, fields: np.ndarray) -> np.ndarray:
     return np.stack([match_fields(one.T, truth).overlaps for one, truth in zip(signs, fields, strict=True)])
 
 
-def permuted_run(planted: Planted, hidden_size: int, steps: int, permute_at: int, seed: int) -> xr.Dataset:
+def permuted_run(planted: Planted, learner: str, steps: int, permute_at: int, seed: int) -> xr.Dataset:
     """Learning with the receptive fields put in another order at step `permute_at`, for all instances at once.
-
-    Of four starts the one with the highest bound in the end is shown: correlated fields have local maxima.
 
     Args:
         planted: the machines.
-        hidden_size: P.
+        learner: "paper", "exact", "response" or "best of starts".
         steps: in all.
         permute_at: after how many of them the fields change places.
         seed: of the starts.
 
     Returns:
         Along the steps, for each instance: `overlap` between each planted field and the unit that had found it just before
-        the permutation, `matched` between each and the unit that is closest now, the KL divergence and the bound.
+        the permutation, `labelled` between each and the unit of the same number, `matched` between each and the unit that is
+        closest now, the KL divergence and the bound.
     """
-    options: dict[str, Any] = {"metrics": lambda synapses: {"observed": synapses.natural}, "show_progress": False}
-    sets = [one for one in planted.data for _ in range(STARTS)]
-    before = learn_synapses(sets, hidden_size, steps=permute_at, key=seed, **options)
-    rolled = Synapses(np.roll(before.synapses.natural, 1, axis=-1), before.synapses.bias, before.synapses.temperature)
-    after = learn_synapses(sets, hidden_size, steps=steps - permute_at, start=rolled, key=seed + 1, **options)
+    hidden_size, starts = planted.fields.shape[1], STARTS if learner == "best of starts" else 1
+    told: dict[str, Any] = {"metrics": lambda synapses: {"observed": synapses.natural}, "show_progress": False}
+    told |= options(learner)
+    sets = [one for one in planted.data for _ in range(starts)]
+    before = learn_synapses(sets, hidden_size, steps=permute_at, key=seed, **told)
+    rolled = Synapses(jnp.roll(before.synapses.natural, 1, axis=-1), before.synapses.bias, before.synapses.temperature)
+    after = learn_synapses(sets, hidden_size, steps=steps - permute_at, start=rolled, key=seed + 1, **told)
     history = xr.concat(
         [before.history.isel(step=slice(0, -1)), after.history.assign_coords(step=after.history.step + permute_at)],
         "step",
     )
-    bounds = history["bound"].values[-1].reshape(-1, STARTS)
-    history = history.isel(set=np.argmax(bounds, axis=1) + STARTS * np.arange(len(bounds)))
+    bounds = history["bound"].values[-1].reshape(-1, starts)
+    history = history.isel(set=np.argmax(bounds, axis=1) + starts * np.arange(len(bounds)))
     natural = history["observed"].values  # (step, instance, N, P)
     overlaps = overlap_matrix(natural, planted.fields)
-    order = []
+    units, order = np.arange(hidden_size), []
     for index, truth in enumerate(planted.fields):
         match = match_fields(np.where(natural[permute_at - 1, index] >= 0, 1.0, -1.0).T, truth)
-        order.append(overlaps[:, index, np.arange(hidden_size), match.order] * match.signs)
-    tracked = np.stack(order, axis=1)  # (step, instance, P)
+        order.append(overlaps[:, index, units, match.order] * match.signs)
     best = np.stack([matched(here, planted.fields) for here in natural])
     return xr.Dataset(
         {
-            "overlap": (("step", "instance", "unit"), tracked),
+            "overlap": (("step", "instance", "unit"), np.stack(order, axis=1)),
+            "labelled": (("step", "instance", "unit"), overlaps[..., units, units]),
             "matched": (("step", "instance", "unit"), best),
             "divergence": (("step", "instance"), history["divergence"].values),
             "bound": (("step", "instance"), history["bound"].values),
@@ -131,60 +171,3 @@ def best_possible(planted: Planted, hidden_size: int, sweeps: int, key: Array | 
     """
     sampled = sample_synapses(planted.data, hidden_size, sweeps=sweeps, key=key)
     return matched(np.asarray(sampled.mean), planted.fields).mean(axis=1)
-
-
-def recovery(overlaps: np.ndarray, case: str, source: str) -> Claim:
-    """The planted fields are found: `overlaps` is (instances, ...)."""
-    return at_least(
-        f"The planted fields are recovered ({case}): mean overlap over {len(overlaps)} instances",
-        source=source,
-        expected=0.85,
-        measured=overlaps.mean(),
-    )
-
-
-def nearly_optimal(overlaps: np.ndarray, best: np.ndarray, case: str, source: str) -> Claim:
-    """Hardly less is found than the posterior itself knows; both are (instances,)."""
-    return at_most(
-        f"What the posterior itself knows more of the planted fields ({case}, {best.mean():.3f}): difference in mean overlap",
-        source=source,
-        expected=0.0,
-        measured=best.mean() - overlaps.mean(),
-        tolerance=0.03,
-        reason="independent weights are an approximation; 1.5 weights of a field of 100 wrong in its place",
-    )
-
-
-def saturation(divergence: np.ndarray, weights: int, case: str, source: str) -> list[Claim]:
-    """The KL divergence (step, instance) grows and saturates below its largest value."""
-    mean = divergence.mean(axis=1)
-    late = mean[-1] - mean[3 * len(mean) // 4]
-    return [
-        at_least(
-            f"The KL divergence grows with learning ({case}), in units of its largest value N P ln 2",
-            source=source, expected=0.3, measured=(mean[-1] - mean[0]) / (weights * np.log(2)),
-        ),
-        at_most(
-            f"... until saturation ({case}): growth in the last quarter over the whole growth",
-            source=source, expected=0.05, measured=late / (mean[-1] - mean[0]),
-        ),
-    ]  # fmt: skip
-
-
-def growing_bound(bound: np.ndarray, case: str, source: str) -> list[Claim]:
-    """The bound (step, instance) grows with learning."""
-    return [
-        at_least(
-            f"The lower bound grows with learning ({case}): smallest gain of any instance, in nats",
-            source=source, expected=1.0, measured=(bound[-1] - bound[0]).min(),
-        )
-    ]  # fmt: skip
-
-
-def symmetry_broken(overlap: xr.DataArray, permute_at: int, case: str) -> Claim:
-    """The overlaps (step, instance, unit) with fixed labels fall when the fields are permuted."""
-    fall = overlap.isel(step=permute_at - 1) - overlap.isel(step=permute_at)
-    return at_least(
-        f"Permuting the fields changes the overlaps: the symmetry is broken ({case})",
-        source="Sec. IV", expected=0.2, measured=float(fall.mean()), reason="twice 1/sqrt(N)",
-    )  # fmt: skip

@@ -69,11 +69,17 @@ def real(config: Config, data: np.ndarray) -> eq.Network:
     ).network  # fmt: skip
 
 
-def binarised(network: eq.Network) -> eq.Network:
-    """The signs of real-valued weights at their mean size, the biases as they are."""
+def binarised(network: eq.Network, data: np.ndarray) -> eq.Network:
+    """The signs of real-valued weights at their mean size, the biases shifted so that mean fields are kept.
+
+    The shift is that of `compensated`: what the weights have lost, times the means of the other layer over the data.
+    """
     weights = network.couplings[0].matrix()
+    visible, hidden = (layer.bias for layer in network.layers)
     signs = jnp.where(weights >= 0, 1.0, -1.0) * jnp.mean(jnp.abs(weights))
-    return _spins(signs, network.layers[0].bias, network.layers[1].bias)
+    active = jnp.mean(jnp.tanh(data @ weights + hidden), axis=0)
+    lost = weights - signs
+    return _spins(signs, visible + lost @ active, hidden + jnp.mean(data, axis=0) @ lost)
 
 
 def run(config: Config, progress) -> xr.Dataset:
@@ -87,14 +93,15 @@ def run(config: Config, progress) -> xr.Dataset:
     machines = {
         "binary synapses": compensated(synapses, data, weights),
         "real-valued": taught,
-        "binarised": binarised(taught),
+        "binarised": binarised(taught, data),
     }
-    machines["pixels alone"] = _spins(np.zeros((784, 1)), np.arctanh(np.clip(data.mean(axis=0), -0.99, 0.99)))
-    values, errors, draws = [], [], []
+    alone = _spins(np.zeros((784, 1)), np.arctanh(np.clip(data.mean(axis=0), -0.99, 0.99)))
+    values, errors, brackets, draws = [], [], [], []
     for index, network in enumerate(progress(list(machines.values()), "likelihood", "machine")):
-        found = eq.log_likelihood(network, tests, "ais", steps=config.annealing, reverse=False, key=config.seed + index)
+        found = eq.log_likelihood(network, tests, "ais", steps=config.annealing, key=config.seed + index)
         values.append(found.value)
         errors.append(found.error)
+        brackets.append(found.bracket)
         start = {"visible": data[:8]}
         chains = eq.sample(network, eq.Sweeps(500), chains=8, start=start, key=config.seed)
         draws.append(np.asarray(network.layers[0].unit.mean(network.field(chains, "visible"))))
@@ -104,6 +111,8 @@ def run(config: Config, progress) -> xr.Dataset:
         {
             "likelihood": ("machine", np.array(values, np.float64)),
             "error": ("machine", np.array(errors, np.float64)),
+            "bracket": (("machine", "end"), np.array(brackets, np.float64)),
+            "alone": ((), eq.log_likelihood(alone, tests, "exact").value),
             "samples": (("machine", "draw", "pixel"), np.stack(draws)),
             "mean": (("pixel", "unit"), np.asarray(synapses.mean)),
             "file_size": ((), size),
@@ -114,24 +123,30 @@ def run(config: Config, progress) -> xr.Dataset:
 
 
 def plot(dataset: xr.Dataset) -> Figure:
-    """Filters and samples as pictures, likelihoods as bars."""
+    """Mean weights and samples as pictures; likelihoods of unseen images as bars, with the bracket of annealing up and
+    down, and independent pixels as a line."""
     side = int(np.sqrt(dataset.sizes["pixel"]))
     figure, axes = plots.panels(3, size=(4.2, 3.6))
     filters = dataset["mean"].values[:, :25].T.reshape(5, 5, side, side)
     axes[0].imshow(_tiled(filters), cmap="RdBu", vmin=-1, vmax=1)
     axes[0].set_title(r"mean weights $\lambda^\mu$ of 25 hidden neurons")
-    shown = dataset["samples"].values[:3].reshape(3, -1, side, side)
+    shown = dataset["samples"].values.reshape(dataset.sizes["machine"], -1, side, side)
     axes[1].imshow(_tiled(shown), cmap="gray_r", vmin=-1, vmax=1)
-    axes[1].set_title("samples: " + ", ".join(dataset["machine"].values[:3]))
+    axes[1].set_title("samples: " + ", ".join(dataset["machine"].values))
     for panel in axes[:2]:
         panel.set_axis_off()
     names = [str(name) for name in dataset["machine"].values]
-    axes[2].barh(names, dataset["likelihood"], color=plots.PALETTE[: len(names)])
-    for place, value in enumerate(dataset["likelihood"].values):
-        axes[2].text(value, place, f" {value:.0f}", va="center", ha="left", color="white")
+    least = min(float(dataset["likelihood"].min()), float(dataset["alone"])) - 20
+    middle, ends = dataset["likelihood"].values, dataset["bracket"].values
+    axes[2].barh(names, middle - least, left=least, color=plots.PALETTE[: len(names)])
+    axes[2].hlines(np.arange(len(names)), ends.min(axis=1), ends.max(axis=1), color="black", linewidth=2.5)
+    for place, value in enumerate(middle):
+        axes[2].text(least, place, f"  {value:.1f}", va="center", ha="left", color="white")
+    axes[2].axvline(float(dataset["alone"]), color="0.3", linestyle=":", label="independent pixels")
     axes[2].invert_yaxis()
-    axes[2].set(xlabel="ln p of an unseen image (nats, AIS)")
+    axes[2].set(xlabel="ln p of an unseen image (nats, AIS)", xlim=(least, 1.02 * middle.max() - 0.02 * least))
     axes[2].set_title(f"{float(dataset['file_size']) / 1000:.1f} kB with binary synapses")
+    axes[2].legend(loc="lower left")
     return figure
 
 
@@ -142,28 +157,35 @@ def _tiled(pictures: np.ndarray) -> np.ndarray:
 
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
-    """What binary weights cost, and what learning them as such is worth."""
+    """What binary weights cost, and what learning them as such is worth; the paper has four hidden neurons."""
     likelihood = {
         str(name): float(value)
         for name, value in zip(dataset["machine"].values, dataset["likelihood"].values, strict=True)
     }
-    source, spread = "beyond the paper", float(dataset["error"].max())
+    told: dict[str, Any] = {"source": "beyond the paper", "ours": True}
+    spread = float(np.ptp(dataset["bracket"].values, axis=1).max())
     bits = 8 * float(dataset["file_size"]) / float(dataset.attrs["weights"])
     return [
         at_least(
-            "Learned as binary, weights explain unseen digits better than real-valued ones that are binarised",
-            source=source, expected=likelihood["binarised"], measured=likelihood["binary synapses"], tolerance=spread,
-            reason="error of ln Z",
+            "Learned as binary, weights explain unseen digits better than real-valued ones that are binarised, with the same "
+            "shift of the biases: difference in nats",
+            expected=spread, measured=likelihood["binary synapses"] - likelihood["binarised"],
+            reason="the widest bracket of annealing up and down", **told,
         ),
         at_least(
-            "... and better than the pixels' means alone",
-            source=source, expected=likelihood["pixels alone"], measured=likelihood["binary synapses"],
+            "... and better than independent pixels: difference in nats", expected=spread,
+            measured=likelihood["binary synapses"] - float(dataset["alone"]),
+            reason="the widest bracket of annealing up and down", **told,
         ),
-        at_most("The file has about one bit for each weight", source=source, expected=1.0, measured=bits, tolerance=1.0,
-                reason="biases of 32 bits for each pixel, and a header"),
+        at_most("The file has about one bit for each weight", expected=1.0, measured=bits, tolerance=1.0,
+                reason="biases of 32 bits for each pixel, and a header", **told),
     ]  # fmt: skip
 
 
+DIFFERS = {
+    "quick": ("beyond the paper, which has 4 hidden neurons; 64 hidden neurons, 5,000 images",),
+    "paper": ("beyond the paper, which has 4 hidden neurons and learns from 2,000 images at once",),
+}
 PRESETS = {
     "quick": Config(),
     "paper": Config(
