@@ -151,9 +151,13 @@ def test_the_table_of_kept_results_counts_and_tells_stale_ones_apart(tmp_path):
     fresh = results.table([entry])
     assert "The papers' claims: 1 held, 1 not testable. Ours: 1 held." in fresh
     assert "| 1 held, 1 not testable | 1 held |" in fresh
-    assert "Stale" not in fresh
-    old = results.table([entry._replace(stale="made by earlier code (abc)")])
-    assert "Stale" in old
+    assert "stale" not in fresh
+    later = results.table([entry._replace(stale="made by earlier code (abc)")])
+    assert "1 of 1 results are stale" in later
+    assert ", stale |" in later
+    del entry.made["code"]
+    old = results.table([entry._replace(stale="made by earlier code")])
+    assert "earlier preset" in old
     assert "The papers' claims" not in old
 
 

@@ -37,8 +37,8 @@ def table(entries: list[Entry]) -> str:
     >>> "Nothing" in table([])
     True
     """
-    fresh = [entry for entry in entries if not entry.stale]
-    old = [entry for entry in entries if entry.stale]
+    fresh = [entry for entry in entries if "code" in entry.made]
+    old = [entry for entry in entries if "code" not in entry.made]
     parts = [
         "# Results at the size of the papers\n\nEach folder was made by `equilibria reproduce PAPER/FIGURE --preset paper "
         "--out docs/results/PAPER/FIGURE/paper`. It holds the data\n(`result.nc`), the configuration with what differs from "
@@ -47,13 +47,15 @@ def table(entries: list[Entry]) -> str:
         "[papers.md](../papers.md).\n"
     ]
     if fresh:
-        parts.append(f"{counted(claim for entry in fresh for claim in entry.claims)}\n")
+        stale = sum(bool(entry.stale) for entry in fresh)
+        note = f" {stale} of {len(fresh)} results are stale: code that they depend on has changed since." * bool(stale)
+        parts.append(f"{counted(claim for entry in fresh for claim in entry.claims)}{note}\n")
         parts += [_rows(paper, fresh) for paper in PAPERS]
     if old:
         parts.append(
-            "## Stale: made by earlier code\n\nTheir numbers and claims are those of the code of their day, and have not "
-            "been run since. Those of the preset `full` did not tell the\npaper's claims from ours, and were run with one "
-            "seed; some of their claims had been loosened after a run.\n"
+            "## Of the earlier preset `full`\n\nAll stale: their numbers and claims are those of the code of their day, and "
+            "have not been run since. They did not tell the paper's\nclaims from ours, and were run with one seed; some of "
+            "their claims had been loosened after a run. They are not counted above.\n"
         )
         parts += [_rows(paper, old) for paper in PAPERS]
     if not entries:
@@ -90,7 +92,7 @@ def verdicts(entry: Entry, *, ours: bool) -> str:
 
 def _made(entry: Entry) -> str:
     day = str(entry.made.get("created", ""))[:10]
-    return f"{day}, stale: {entry.stale}" if entry.stale else f"{day}, code {entry.made['code']}"
+    return f"{day}, stale" if entry.stale else f"{day}, code {entry.made['code']}"
 
 
 if __name__ == "__main__":

@@ -65,8 +65,8 @@ def plot(dataset: xr.Dataset) -> Figure:
         here, colour = dataset.sel(learner=learner), COLOURS[learner]
         band(axes["kl"], here["step"], here["divergence"] / (3 * dataset.attrs["size"] * np.log(2)), colour)
         band(axes["bound"], here["step"], here["bound"] - here["bound"].isel(step=0), colour)
-    axes["kl"].set(ylabel=r"KL divergence / $NP \ln 2$", ylim=(0, 1))
-    axes["bound"].set(xlabel="learning step", ylabel="gain of the bound (nats)")
+    axes["kl"].set(title=r"KL divergence / $NP \ln 2$", ylim=(0, 1))
+    axes["bound"].set(xlabel="learning step", title="gain of the bound (nats)")
     figure.legend(*axes["main"].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 

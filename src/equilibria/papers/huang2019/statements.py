@@ -47,7 +47,7 @@ def trajectories(axes: Axes, dataset: xr.Dataset, permute_at: int) -> None:
         axes.plot(steps, ours, color=COLOURS[learner], linewidth=1.1, label=LABELS[learner])
     axes.axhline(float(dataset["best"].mean()), color="0.3", linestyle=":", linewidth=1.2, label="posterior")
     axes.axvline(permute_at, color="0.8", linewidth=0.8, zorder=0)
-    axes.set(xlabel="learning step", ylim=(-0.6, 1.05))
+    axes.set(xlabel="learning step", ylim=(-1.05, 1.05))
 
 
 def recovery(overlaps: np.ndarray, case: str, source: str) -> Claim:
