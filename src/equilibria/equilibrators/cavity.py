@@ -99,7 +99,7 @@ class Cavity(Equilibrator):
                 "network", f"free layers {units}", "for message passing: two coupled layers of Spin or Binary units"
             )
 
-    def begin(self, system: Conditioned, state: State) -> tuple[Array, Array] | None:
+    def begin(self, system: Conditioned, state: State) -> Any:
         """The messages to the first layer, as the second layer's state would send them by itself, and what they add up to."""
         if system.independent:
             return None

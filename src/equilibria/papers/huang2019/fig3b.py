@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -34,7 +35,7 @@ def run(config: Config, progress) -> xr.Dataset:
     data = binarise(handwritten(config.examples).train_images)
     runs = []
     for learner in progress(("paper", "exact"), "fig3b", "learner"):
-        rate = {} if learner == "paper" else {"learning_rate": 0.01}
+        rate: dict[str, Any] = {} if learner == "paper" else {"learning_rate": 0.01}
         learned = learn_synapses(
             [data] * config.starts, config.hidden_size, steps=config.steps, fields=config.fields, key=config.seed,
             show_progress=False, **rate, **options(learner),
