@@ -189,6 +189,15 @@ def test_a_new_visit_ends_the_old_one(tab):
     assert {message["visit"] for message in late} == {2}
 
 
+def test_a_dial_that_is_dragged_does_not_keep_a_visitor_from_leaving(tab):
+    tab.enter("remember", **RANDOM)
+    tab.hear("frame")
+    for step in range(300):
+        tab.say(do="turn", name="temperature", value=step / 300)
+    tab.enter("remember", **RANDOM | {"seed": 9})
+    assert tab.hear("entered")["state"]["seed"] == 9
+
+
 def test_two_tabs_run_side_by_side_and_the_limit_is_told(client):
     with opened(client) as first, opened(client) as second:
         first.enter("remember", **RANDOM)

@@ -39,6 +39,7 @@ class Session:
         self.outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self.waiting, self.counting = 0, threading.Lock()  # two threads count
         self.room: Room | None = None
+        self.turning: dict[str, dict[str, Any]] = {}
         self.share = worker.join(self.failed, lambda: self.waiting < MOST_WAITING)
 
     def emit(self, message: dict[str, Any]) -> None:
@@ -89,13 +90,24 @@ class Session:
         except ValueError as error:
             return self.failed(error, question)
 
+        if message["do"] == "turn":  # a slider that is dragged: of values that wait only the last one counts
+            name = str(message.get("name"))
+            waits = name in self.turning
+            self.turning[name] = message
+            if waits:
+                return None
+
         def ask() -> None:
             try:
-                act(message)
+                act(self.turning.pop(name, message) if message["do"] == "turn" else message)
             except ValueError as error:
                 self.failed(error, question)
 
-        if not self.worker.ask(self.share, ask):
+        entering = message["do"] == "enter"
+        if entering:
+            self.turning.clear()  # of the room that is left
+        if not self.worker.ask(self.share, ask, alone=entering):
+            self.turning.clear()
             self.failed(ValueError("Too much is asked at once: wait a moment."), question)
 
     def _enter(self, message: dict[str, Any]) -> None:

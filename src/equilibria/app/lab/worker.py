@@ -76,9 +76,11 @@ class Worker:
             self._forget(share)
             self.changed.notify()
 
-    def ask(self, share: Share, call: Callable[[], Any]) -> bool:
-        """Have something short done before any job; False if the tab has too much waiting already."""
+    def ask(self, share: Share, call: Callable[[], Any], *, alone: bool = False) -> bool:
+        """Have something short done before any job, `alone` in place of all that waits; False if too much waits already."""
         with self.changed:
+            if alone:
+                share.asks.clear()
             if len(share.asks) >= MOST_ASKS:
                 return False
             share.asks.append(call)
