@@ -129,7 +129,7 @@ CASES = {
     ),
     "nan data": (
         lambda: eq.train(RBM, np.full((3, 4), np.nan), eq.cd(1), epochs=1, key=0),
-        r"data\['visible'\]: got nan at index \(0, 0\)",
+        r"data\['visible'\]: got nothing known in column 0",
     ),
     "infinite data": (
         lambda: eq.train(RBM, np.full((3, 4), np.inf), eq.cd(1), epochs=1, key=0),

@@ -91,7 +91,7 @@ def test_a_row_of_weight_two_is_there_twice():
 @pytest.mark.parametrize("kind", [EquilibriumClassifier, EquilibriumRegressor])
 def test_a_rate_that_is_too_high_is_said(kind):
     X, y = make_moons(100, noise=0.1, random_state=0)
-    with pytest.warns(UserWarning, match=r"learned nothing: .*lower the learning rate.*was 1e\+06"):
+    with pytest.warns(UserWarning, match=r"lower the learning rate.*was 1e\+06"):
         kind((8,), learning_rate=1e6, max_iter=5, random_state=0).fit(X, y)
 
 

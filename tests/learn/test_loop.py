@@ -309,7 +309,9 @@ def test_a_deep_boltzmann_machine_trains():
     assert after > -1.9  # ln 3 = 1.10 at best
     draws = eq.sample(run.network, eq.Sweeps(50), chains=500, key=2)["input"]
     known = (np.asarray(draws)[:, None] == words).all(-1).any(-1)
-    assert known.mean() > 0.6
+    chance = sum(np.exp(eq.log_likelihood(run.network, {"input": word[None]}).value) for word in words)
+    assert chance > 0.5
+    assert abs(known.mean() - chance) < 4 * np.sqrt(chance * (1 - chance) / 500)
 
 
 @pytest.mark.parametrize("unit", [eq.OneHot(), eq.Gaussian()], ids=["one-hot", "Gaussian"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
@@ -165,9 +166,10 @@ class Loop:
 
     def begun(self, parameters: PyTree, carry: PyTree = None) -> Carry:
         """Everything that changes from step to step, before the first one."""
-        begun = carry
-        if begun is None:
+        if carry is None:
             begun = self.advance.begun(parameters, self.data, self.begin_keys)
+        else:  # a copy, for steps use up what they carry, and this belongs to the caller
+            begun = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, carry)
         none = array(0, int)
         state = self.optimiser.init(self.rule, parameters, self.mapped)
         parameters, state, begun = strong((parameters, state, begun))

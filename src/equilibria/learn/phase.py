@@ -8,9 +8,11 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from equilibria import check
 from equilibria.compiled import array
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.learn.rule import Rule
@@ -94,7 +96,10 @@ class NetworkRule(Rule):
         return trainable(parameters)
 
     def broken(self, parameters: Network) -> str | None:
-        """Why the network has no law, or None: Gaussian units coupled too strongly."""
+        """Why the network is none, or None: numbers that no file is read with, Gaussian units coupled too strongly."""
+        numbers = jax.tree.leaves(eqx.filter(parameters, eqx.is_inexact_array))
+        if any(np.abs(np.asarray(leaf)).max(initial=0.0) > check.LARGEST for leaf in numbers):
+            return f"weights or biases have grown beyond {check.LARGEST:g}"
         return unbounded(parameters)
 
 
