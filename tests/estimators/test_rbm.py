@@ -143,7 +143,7 @@ def test_every_recipe_is_known_by_its_name():
 
 
 def test_hidden_values_give_features_back():
-    model = RBM(n_components=8, n_iter=300, batch_size=10, learning_rate=0.3, random_state=0).fit(
+    model = RBM(n_components=8, n_iter=1000, batch_size=10, learning_rate=0.5, random_state=0).fit(
         np.repeat(np.eye(4), 10, axis=0)
     )
     back = model.inverse_transform(model.transform(np.eye(4)))

@@ -129,7 +129,10 @@ def test_divergence_is_said_and_the_last_checkpoint_kept(tmp_path):
     network = eq.rbm(5, 3, visible=eq.Spin(), hidden=eq.Gaussian(), key=0)
     spins = 2 * DATA - 1
     with pytest.raises(eq.Diverged, match=r"diverged between steps \d+ and \d+.*smaller learning rate"):
-        eq.train(network, spins, eq.pcd(1), epochs=400, batch_size=20, learning_rate=1e6, checkpoint=tmp_path, key=1)
+        eq.train(
+            network, spins, eq.pcd(1), epochs=400, batch_size=20, learning_rate=1e3, checkpoint=tmp_path,
+            checkpoint_every=1, key=1,
+        )  # fmt: skip
     kept = eq.load_network(tmp_path)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept))
 
