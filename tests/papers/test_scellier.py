@@ -50,7 +50,8 @@ def test_stdp_adds_up_and_its_pairs_of_spikes_follow_the_average():
     found = stdp.run(stdp.Config(neurons=5, steps=(0.25, 0.125, 0.0625), spikes=20_000, seeds=1), progress)
     exact, drawn = found["exact"].values, found["curve"].values[0]
     np.testing.assert_allclose(drawn, exact, atol=0.25 * exact.max())  # twice what 20,000 stretches leave
-    assert [says for says in judged(stdp, found) if not says.startswith("Drawn")] == []
+    # Twenty thousand spikes are too few for the two claims about drawn ones, which are made of hundreds of thousands.
+    assert [says for says in judged(stdp, found) if not says.startswith(("Drawn", "Spikes far"))] == []
     np.testing.assert_allclose(exact, -exact[::-1], atol=1e-4)  # two neurons alike: exchanging them turns the sign
     assert len(judged(stdp, found.assign(curve=-found["curve"]))) >= 3
 

@@ -69,7 +69,7 @@ class Equilibrator(eqx.Module):
     ...             unit, field = system.effective(state, name, system.field(state, name))
     ...             state = {**state, name: (state[name] + unit.mode(field)) / 2}
     ...         return state, carry
-    >>> import equilibria as eq
+    >>> import jax.numpy as jnp, equilibria as eq
     >>> net, shown = eq.layered((2, 3), key=0), eq.Clamp("input", [1.0, 0.5])
     >>> rest = eq.equilibrate(net, HalfWay(jnp.asarray(30)), world=shown)
     >>> exact = eq.equilibrate(net, eq.Sweeps(1, update="mode"), world=shown)

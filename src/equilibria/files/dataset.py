@@ -16,7 +16,7 @@ import numpy as np
 
 from equilibria import check
 from equilibria.files.arrays import CheckpointError
-from equilibria.files.atomic import replacing
+from equilibria.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,12 +45,19 @@ def save_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     for name, variable in dataset.variables.items():
         if variable.dtype.kind in "fc" and variable.dtype.itemsize > 8 * (1 + (variable.dtype.kind == "c")):
             check.refuse("dataset", f"{name!r} of type {variable.dtype}", "numbers of up to 64 bits")
-    with replacing(path) as temporary:
-        _in_native_order(dataset).to_netcdf(temporary, engine="h5netcdf")
-        with temporary.open("r+b") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0, io.SEEK_END)
-            file.write(f"\nequilibria sha256 {digest}\n".encode())
+    content = _as_bytes(_in_native_order(dataset))
+    write_atomic(path, content + f"\nequilibria sha256 {hashlib.sha256(content).hexdigest()}\n".encode())
+
+
+def _as_bytes(dataset: xr.Dataset) -> bytes:
+    """The dataset as netCDF, made in memory: HDF5 that meets a full disk leaves files open that end the process later."""
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    buffer = io.BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        dataset.dump_to_store(H5NetCDFStore(file))
+    return buffer.getvalue()
 
 
 def load_dataset(path: str | Path) -> xr.Dataset:

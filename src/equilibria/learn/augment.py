@@ -117,6 +117,7 @@ class InputDropout(eqx.Module):
     Raises:
         ValueError: if the fraction is out of its range; when it is called, if the layer has no data.
 
+    >>> import jax.numpy as jnp
     >>> InputDropout(0.5)(jax.random.key(0), {"input": jnp.ones((1, 6))})["input"]
     Array([[0., 0., 2., 2., 0., 2.]], dtype=float32)
     """

@@ -46,7 +46,7 @@ def completions(
     >>> import equilibria as eq
     >>> machine = eq.rbm(4, 2, scale=0.0, key=0)  # every entry that is missing has two values of one weight
     >>> (completions(machine, {"visible": np.array([[1, np.nan, np.nan, 0]])}, 1.0) / np.log(2)).round(4)
-    array([4.], dtype=float32)
+    array([4.]...)
     """
     first = network.names[0]
     choices = network.layer(first).unit.choices(network.layer(first).size)

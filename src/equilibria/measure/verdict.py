@@ -44,7 +44,7 @@ def independent_sites(network: Network, data: Mapping[str, ArrayLike] | ArrayLik
 
     >>> import equilibria as eq
     >>> round(independent_sites(eq.rbm(4, 2, key=0), np.eye(4)), 2)  # each neuron is 1 in a quarter of them
-    -2.26
+    -2.27
     """
     given = by_layer(network, data, probabilities=True)
     biases = site_biases(network, given)
@@ -72,7 +72,7 @@ def verdict(network: Network, data: Mapping[str, ArrayLike] | ArrayLike, log_z: 
     >>> import equilibria as eq
     >>> wild = eq.rbm(4, 2, scale=9.0, key=0)
     >>> print(verdict(wild, np.eye(4), eq.log_partition(wild)).complaints[0])
-    worse than independent neurons: ... nats per example, theirs -2.26; lower the learning rate, or use more chains
+    worse than independent neurons: ... nats per example, theirs -2.27; lower the learning rate, or use more chains
     """
     given = by_layer(network, data, probabilities=True)
     few = {name: np.asarray(values[:: -(-len(values) // _ROWS)]) for name, values in given.items()}  # type: ignore[index, arg-type]

@@ -129,7 +129,7 @@ def check_known(argument: str, unit: Unit, values: ArrayLike, *, probabilities: 
     >>> from equilibria.model.units import Binary
     >>> check_known("data", Binary(), np.array([[1.0, np.nan], [0.5, np.nan]]))
     Traceback (most recent call last):
-    ValueError: data: got 0.5 among the values; allowed: only (0.0, 1.0) for Binary units
+    ValueError: data: got 0.5 among the values; allowed: only (0.0, 1.0), or with probabilities=True any mean between, ...
     """
     given = check.concrete(values)
     if given is None or given.dtype.kind != "f" or given.ndim != 2 or not np.isnan(given).any():

@@ -158,7 +158,7 @@ class DoubleReLU(Unit):
     Raises:
         ValueError: if a stiffness is not above zero.
 
-    >>> DoubleReLU(1.0, below=2.0, threshold=0.5).mode(jnp.array([-2.5, 0.4, 1.5]))
+    >>> DoubleReLU(1.0, below=2.0, threshold=0.5).mode(jnp.array([-2.5, 0.4, 1.5])).round(4)
     Array([-1.,  0.,  1.], dtype=float32)
     """
 
