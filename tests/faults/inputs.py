@@ -28,7 +28,8 @@ WRONG = {
     "train": {
         "--data": PATH, "--hidden": COUNT, "--steps": COUNT, "--epochs": COUNT, "--batch-size": COUNT, "--chains": COUNT,
         "--learning-rate": (*RATE, "0"), "--final-rate": (*RATE, "1.5"), "--l1": RATE, "--l2": RATE, "--seed": SEED,
-        "--recipe": ("best",), "--visible-units": ("clipped",), "--hidden-units": ("",), "--array": ("rows",), "--alphabet": ("greek",),
+        "--recipe": ("best",), "--visible-units": ("clipped",), "--hidden-units": ("",), "--array": ("rows",),
+        "--alphabet": ("greek",),
         "--time-limit": (*RATE, "0"), "--out": ("file", "file/inside"), "--patience": COUNT,
         "--validation": ("-0.1", "1.5", NAN),
         "--columns": ("nobody",), "--drop": ("nobody",), "--id-column": ("nobody",), "--header": ("maybe",),
