@@ -1,4 +1,4 @@
-"""Show the code: what the page shows runs as it stands, and gives the numbers of the room."""
+"""Show the code: what the page shows runs as it stands, and gives the numbers of the room and of its files."""
 
 import ast
 import contextlib
@@ -7,14 +7,16 @@ import re
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from app_lab_tab import opened, served
+from equilibria.app.lab import uploads
 from equilibria.app.lab.catalogue import PLANS
 from equilibria.app.lab.rooms.room import to_bits
 
 DRAWN = to_bits(np.sign(np.sin(np.arange(784))))
 STATES = {
-    "digits": ("remember", {"sweeps": 3}),
+    "digits": ("remember", {}),
     "random": ("remember", {"patterns": "random", "load": 0.02, "order": "parallel", "temperature": 0.2}),
     "drawn": ("remember", {"patterns": "mine", "mine": f"{DRAWN}.{DRAWN}", "load": 0.01, "cue": DRAWN}),
     "hopfield": ("phases", {"area": "0.02,0.06,0.2,0.4", "points": 1}),
@@ -24,6 +26,7 @@ STATES = {
     "synapses": ("synapses", {"steps": 20, "density": 1.0}),
     "clusters": ("distribution", {"steps": 200}),
     "images": ("distribution", {"steps": 200, "data": "digits"}),
+    "table": ("distribution", {"steps": 200, "data": "table", "table": "mine"}),
 }
 
 
@@ -39,8 +42,22 @@ def shown(name):
     from equilibria.app.lab.rooms.room import room_class
 
     room, state = STATES[name]
-    state = {key: value for key, value in state.items() if key != "sweeps"}
     return room_class(room)(PLANS[room].state(state), lambda message: None, {}).code()
+
+
+def taken(tab):
+    """The last row of the numbers that a visitor takes away, which are the same in both kinds of files."""
+    with xr.open_dataset(io.BytesIO(bytes(tab.ask(do="file", form="nc")["content"]))) as kept:
+        found = kept.load()
+    table = bytes(tab.ask(do="file", form="csv")["content"]).decode().splitlines()
+    notes = [line for line in table if line.startswith("#")]
+    assert f"# seed: {found.attrs['seed']}" in notes
+    names, *rows = (line.split(",") for line in table[len(notes) :])
+    assert len(rows) == np.prod(list(found.sizes.values()))
+    last = {name: float(value) for name, value in zip(names, rows[-1], strict=True)}
+    for name, values in found.items():
+        assert last[name] == pytest.approx(float(values.values.flat[-1]), rel=1e-6)
+    return found.isel({name: -1 for name in found.dims if name != "mode"})
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -55,10 +72,20 @@ def test_the_code_shown_is_short_and_uses_public_names_only(name):
 @pytest.mark.parametrize(
     "name", ["digits", *(pytest.param(each, marks=pytest.mark.slow) for each in ("random", "drawn"))]
 )
-def test_the_recall_shown_runs(name):
-    lines = printed(shown(name)).splitlines()
-    assert len(lines) == 21
-    assert lines[-1].startswith("theory")
+def test_the_recall_shown_gives_the_overlaps_of_the_room(name):
+    with served() as client, opened(client) as tab:
+        tab.enter("remember", **STATES[name][1], pace=30)
+        seen, theory = {}, None
+        while 20 not in seen or theory is None:
+            message = tab.hear("frame", "theory")
+            if message["kind"] == "frame":
+                seen[message["sweep"]] = message["overlap"]
+            else:
+                theory = message["m"]
+    *lines, last = printed(shown(name)).splitlines()
+    found = [float(line.split()[1]) for line in lines]
+    assert found == pytest.approx([seen[sweep] for sweep in range(1, 21)], abs=1e-6)
+    assert float(last.split()[1]) == pytest.approx(theory, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +94,9 @@ def test_the_recall_shown_runs(name):
 def test_the_grid_shown_gives_the_cell_of_the_room(name):
     with served() as client, opened(client) as tab:
         tab.enter(STATES[name][0], **STATES[name][1])
-        cell = tab.hear("cell")
+        cell, kept = tab.hear("cell"), taken(tab)
+    assert float(kept["overlap"]) == pytest.approx(cell["value"], rel=1e-6)
+    assert float(kept["predicted"]) == pytest.approx(cell["theory"], rel=1e-6)
     x, y, measured, _, theory = printed(shown(name)).split()
     assert (float(x), float(y)) == (cell["x"], cell["y"])
     assert float(measured) == pytest.approx(cell["value"], abs=2e-3)
@@ -78,6 +107,7 @@ def test_the_training_shown_gives_the_error_of_the_room():
     with served() as client, opened(client) as tab:
         tab.enter("classify", epochs=1)
         record = [message for message in tab.all_until("trained") if message["kind"] == "record"][-1]
+        assert float(taken(tab)["error"]) == pytest.approx(record["error"])
     error = float(printed(shown("classify")).split()[-1])
     assert error == pytest.approx(record["error"], abs=1.5 / 360)
 
@@ -86,6 +116,7 @@ def test_the_learning_shown_gives_the_overlap_of_the_room():
     with served() as client, opened(client) as tab:
         tab.enter("synapses", steps=20, density=1.0)
         end = tab.hear("end")
+        assert float(taken(tab)["overlap"]) == pytest.approx(end["overlap"])
     density, _, bound, _, overlap = printed(shown("synapses")).splitlines()[0].split()
     assert float(density) == end["density"]
     assert float(overlap) == pytest.approx(end["overlap"])
@@ -96,9 +127,31 @@ def test_the_learning_shown_gives_the_overlap_of_the_room():
 def test_the_machine_shown_gives_the_modes_of_the_room(name):
     with served() as client, opened(client) as tab:
         tab.enter("distribution", **STATES[name][1])
-        record = [message for message in tab.all_until("done") if message["kind"] == "record"][-1]
+        last = {message["kind"]: message for message in tab.all_until("done")}
+        record, score = last["record"], last["score"]
+        assert taken(tab)["singular_values"].values == pytest.approx(record["values"][:10])
     text = printed(shown(name))
     values = [float(value) for value in re.findall(r"[\d.]+", text.splitlines()[0])]
     assert values == pytest.approx(list(record["values"][:6]), rel=1e-4)
     assert "NoiseFit" in text
     assert "effective samples" in text
+    assert text.splitlines()[-1] == score["verdict"]
+    assert score["mixed"] == (score["verdict"] == "mixed") == (score["r_hat"] < 1.01)
+
+
+@pytest.mark.parametrize("name", ["images", "table"])
+def test_the_data_shown_are_those_of_the_room(name, tmp_path, monkeypatch):
+    from equilibria.app.lab.rooms.distribution import chosen
+
+    random = np.random.default_rng(0)
+    values = np.where(
+        random.uniform(size=(90, 6)) < [0.1, 0.4, 0.5, 0.7, 0.8, 1.0], 3, 1
+    )  # some are mostly high, one always
+    content = "".join(",".join(map(str, row)) + "\n" for row in values).encode()
+    (tmp_path / "my-table.csv").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(shown(name).partition("weights =")[0], names)
+    expected = chosen(STATES[name][1]["data"], 1, uploads.table("my-table.csv", content))
+    assert np.array_equal(names["data"], expected.spins)
+    assert expected.spins.shape[1] == (5 if name == "table" else len(expected.kept))

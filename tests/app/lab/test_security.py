@@ -29,6 +29,7 @@ def test_the_page_needs_no_token_and_allows_no_inline_script(client):
     assert "script-src 'self';" in policy
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy
+    assert policy.partition("frame-ancestors ")[2] == "'self' http://127.0.0.1:* http://localhost:*"  # a notebook here
     assert page.headers["x-content-type-options"] == "nosniff"
     assert "<script>" not in page.text
     assert " style=" not in page.text

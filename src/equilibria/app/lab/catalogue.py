@@ -59,7 +59,8 @@ PHASES = Plan(
         Dial("area", "Rectangle", "", "text", most=80),
         Dial("here", "Point", "", "text", most=40),
     ),
-    ("agliari2024/ags", "agliari2024/dreaming", "agliari2024/examples", "decelle2017/phases"),
+    ("agliari2024/ags", "agliari2024/dreaming", "agliari2024/phases", "agliari2024/scaling", "agliari2024/examples",
+     "agliari2024/examples_phases", "decelle2017/phases"),
 )  # fmt: skip
 
 DISTRIBUTION = Plan(
@@ -97,7 +98,8 @@ CLASSIFY = Plan(
         Dial("shown", "Its number", 0, "whole", 0, 359, 1, live=True, about="Of the 360 that are not learned from."),
         SEED,
     ),
-    ("scellier2017/theorem", "scellier2017/comparison", "scellier2017/table2", "scellier2017/stdp"),
+    ("scellier2017/theorem", "scellier2017/comparison", "scellier2017/table2", "scellier2017/stdp",
+     "scellier2017/signals", "scellier2017/fig5a", "scellier2017/fig5b", "scellier2017/fig5c"),
 )  # fmt: skip
 
 SYNAPSES = Plan(
@@ -112,7 +114,8 @@ SYNAPSES = Plan(
         SEED,
         Dial("sweep", "Densities", "one", "choice", choices=(("one", "this one"), ("all", "all in turn"))),
     ),
-    ("huang2019/fig2a", "huang2019/fig2b", "huang2019/fig3a", "huang2019/fig_esteps"),
+    ("huang2019/fig2a", "huang2019/fig2b", "huang2019/fig3a", "huang2019/fig_esteps",
+     "huang2019/onset"),
 )  # fmt: skip
 
 PLANS: dict[str, Plan] = {plan.name: plan for plan in (REMEMBER, PHASES, DISTRIBUTION, CLASSIFY, SYNAPSES)}

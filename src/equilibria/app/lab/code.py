@@ -10,9 +10,7 @@ def _joined(*parts: str) -> str:
 
 
 _DIGITS = """
-images = eq.data.digits().train_images[:{count}]
-enlarged = [np.pad(np.asarray(Image.fromarray(image).resize((24, 24), Image.Resampling.BICUBIC)), 2) for image in images]
-patterns = eq.data.binarise(np.stack(enlarged), threshold=0.45)
+patterns = eq.data.binarise(eq.data.mnist_small().train_images[:{count}])
 """
 _RANDOM = """
 patterns = eq.data.random_patterns(784, 784, key=eq.key({seed}))[:{count}]
@@ -58,8 +56,7 @@ def remember(state: dict[str, Any], count: int, target: int, sweeps: int = 20) -
     kind = _DIGITS if state["patterns"] == "digits" else _MINE if own else _RANDOM
     decodes = bool(own or state["cue"])
     imports = ["import base64", ""] if decodes else []
-    imports += ["import jax", "import numpy as np"] if kind != _RANDOM or decodes else ["import jax"]
-    imports += ["from PIL import Image"] if kind == _DIGITS else []
+    imports += ["import jax", "import numpy as np"] if decodes else ["import jax"]
     rest = count - len(own) if own else 0
     head = "\n".join([*imports, "", "import equilibria as eq", "", ""])
     return head + _joined(
@@ -178,6 +175,11 @@ def synapses(state: dict[str, Any]) -> str:
     )
 
 
+_ABOUT_MEDIANS = """
+low, middle, high = np.percentile(values, [0, 50, 100], axis=0)
+spins = np.where(values > np.where(middle == high, (low + high) / 2, middle), 1.0, -1.0)
+data = spins[:, np.abs(spins.mean(axis=0)) < most]
+""".lstrip()
 _DATA = {
     "clusters": """
 centre_key, sign_key, noise_key = jax.random.split(eq.key({seed}), 3)
@@ -186,15 +188,13 @@ signs = eq.data.random_patterns(1, 400, key=sign_key)[0]
 data = np.asarray(eq.data.blurred_examples(centres, 1, 0.8, key=noise_key)[:, 0] * signs[:, None])
 """,
     "digits": """
-shades = eq.data.grey(eq.data.digits().train_images[:400])
-spins = np.where(shades > np.median(shades, axis=0), 1.0, -1.0)
-data = spins[:, np.abs(spins.mean(axis=0)) < 0.5]
-""",
+values, most = eq.data.grey(eq.data.digits().train_images[:400]), 0.5
+"""
+    + _ABOUT_MEDIANS,
     "table": """
-table = np.loadtxt("my-table.csv", delimiter=",")[:400]
-spins = np.where(table > np.median(table, axis=0), 1.0, -1.0)
-data = spins[:, np.abs(spins.mean(axis=0)) < 0.9]
-""",
+values, most = eq.data.read_table("my-table.csv").values[:400], 0.9
+"""
+    + _ABOUT_MEDIANS,
 }
 _TRAIN = """
 weights = 0.01 * np.random.default_rng({seed}).normal(size=(data.shape[1], {hidden}))
@@ -209,7 +209,8 @@ run = eq.train(machine, data, rule, steps={steps}, batch_size=len(data), optimis
                metrics=eq.watch_spectrum(), key=eq.key({seed} + 2))
 print(run.history["singular_values"].values[-1][:6])
 print(eq.theory.marchenko_pastur_fit(run.network.couplings[0].matrix()))
-print(eq.log_likelihood(run.network, data, "ais", chains=64, steps=300, key=0))
+print(eq.log_likelihood(run.network, data, "ais", chains=64, steps=300, key=eq.key({seed} + {steps})))
+print(eq.diagnose(run.network, data, how=eq.Sweeps(800), chains=8, draws=200, key=eq.key({seed} + {steps})).verdict)
 """
 
 

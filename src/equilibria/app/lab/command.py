@@ -15,6 +15,8 @@ import tyro
 if TYPE_CHECKING:
     from equilibria.app.lab.server import Served
 
+# Seconds for which a thread that imports or compiles may keep one waiting that answers a page; Python's own are ten times that.
+_TURN = 0.0005
 _MISSING = "the lab needs its extra: pip install 'equilibria[lab]'"
 
 
@@ -30,12 +32,13 @@ def serve(
         host: an address beyond this machine lets everybody who has the link use its processor, over plain http.
         browser: open the page; --no-browser only prints the link.
     """
-    from equilibria.app.lab.security import loopback
-
+    sys.setswitchinterval(_TURN)
     try:
         served = _served(host=host, port=port, cache=True)
     except ImportError as error:
         raise ValueError(str(error)) from None
+    from equilibria.app.lab.security import loopback  # needs the extra, too
+
     if not loopback(host):
         print(
             f"equilibria: the lab listens on {host}: whoever has the link can use this machine's processor, and what is "

@@ -1,4 +1,4 @@
-"""Pictures of 28 x 28 neurons: handwritten digits, and what a visitor drops on the page."""
+"""Pictures of 28 x 28 neurons from what a visitor drops on the page."""
 
 from __future__ import annotations
 
@@ -8,34 +8,10 @@ import warnings
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-import equilibria as eq
 from equilibria import check
 from equilibria.app.lab.catalogue import NEURONS, SIDE
 
 MOST_PIXELS = 16_000_000  # of a picture that is dropped on the page, before it is made small
-_THRESHOLD = 0.45
-
-
-def digits(count: int) -> np.ndarray:
-    """The first digits of scikit-learn, 8 x 8, made larger and black and white.
-
-    Args:
-        count: how many.
-
-    Returns:
-        (count, 784), -1 and +1.
-
-    >>> digits(3).shape
-    (3, 784)
-    """
-    images = eq.data.digits().train_images[:count]
-    return eq.data.binarise(np.stack([framed(Image.fromarray(image)) for image in images]), threshold=_THRESHOLD)
-
-
-def framed(image: Image.Image) -> np.ndarray:
-    """24 x 24 pixels with a margin of two, as the digits of MNIST have one of four."""
-    small = image.resize((SIDE - 4, SIDE - 4), Image.Resampling.BICUBIC)
-    return np.pad(np.asarray(small), 2)
 
 
 def picture(content: bytes) -> np.ndarray:

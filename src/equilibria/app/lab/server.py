@@ -96,11 +96,12 @@ class Lab:
 
         if cache:
             compiled.cache()
-        # The compiler and Python's imports use two cores.
-        importing = threading.Thread(target=_import_rooms, name="lab imports", daemon=True)
-        if order:
-            first_sweep(importing.start)
-            importing.join()
+        if order:  # the compiler and Python's imports use two cores
+            there = threading.Event()
+            beside = threading.Thread(target=self._first_room, args=(there,), daemon=True)
+            self._attempt(lambda: first_sweep(beside.start))
+            if beside.ident is not None:
+                there.wait()
         from equilibria.app.lab.rooms.room import room_class
 
         for name in order:
@@ -109,6 +110,12 @@ class Lab:
             self._attempt(room_class(name).warm_soon)
         for name in order:
             self._attempt(room_class(name).warm_later)
+
+    def _first_room(self, there: threading.Event) -> None:
+        from equilibria.app.lab.first import first_room
+
+        self._attempt(lambda: first_room(there))
+        there.set()  # also where the lab was closed first, and nothing was attempted
 
     def _attempt(self, work: Callable[[], None]) -> None:
         """What fails here fails again in the room, and is told there."""
@@ -135,12 +142,6 @@ class Lab:
             await session(socket, self.worker, self.warm, self.tables).serve()
         finally:
             self.tabs -= 1
-
-
-def _import_rooms() -> None:
-    import sklearn.datasets  # noqa: F401 - the digits
-
-    import equilibria.app.lab.rooms.remember  # noqa: F401
 
 
 def _session_class() -> Any:
@@ -185,7 +186,8 @@ class Served:
         shown = socket.gethostname() if everywhere else f"[{host}]" if ":" in host else host
         self.link = f"http://{shown}:{self.port}/?token={self.lab.token}"
         config = uvicorn.Config(
-            self.lab.app, log_level="warning", access_log=False, ws_max_size=1 << 17, timeout_graceful_shutdown=1,
+            self.lab.app, log_level="warning", access_log=False, ws_max_size=1 << 17, ws_per_message_deflate=False,
+            timeout_graceful_shutdown=1,
             server_header=False,
         )  # fmt: skip
         self.server = uvicorn.Server(config)
@@ -203,14 +205,20 @@ class Served:
         return self
 
     def close(self) -> None:
-        """End the server that `start` began."""
+        """End the server that `start` began, and wait for what it compiles: Python 3.13 aborts if it ends meanwhile."""
         self.server.should_exit = True
         if self.thread is not None:
             self.thread.join(10)
         self.socket.close()
+        if self.lab.warming.is_alive():
+            self.lab.warming.join(60)
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
+    if port is not None:
+        check.count("--port", port, least=0, most=65535)
+    if not host:  # the system would listen on every address
+        check.refuse("--host", repr(host), "an address of this machine, such as 127.0.0.1; 0.0.0.0 for all of them")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wanted in (PORT, 0) if port is None else (port,):
         here = socket.socket(family, socket.SOCK_STREAM)
@@ -220,6 +228,8 @@ def _listening(host: str, port: int | None) -> socket.socket:
             here.bind((host, wanted))
         except OSError as error:
             here.close()
+            if isinstance(error, socket.gaierror):
+                raise OSError(f"--host: got {host!r}, {error.strerror}; allowed: an address of this machine") from None
             if wanted == PORT and port is None:
                 continue
             raise OSError(f"--port: got {wanted} on {host}, {error.strerror}; allowed: a port that is free") from None

@@ -12,7 +12,6 @@ import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from equilibria import check
-from equilibria.app.lab import export
 from equilibria.app.lab.catalogue import PLANS
 from equilibria.app.lab.frames import pack
 from equilibria.app.lab.rooms.room import Room, room_class
@@ -149,5 +148,7 @@ class Session:
         self.emit({"kind": "code", "text": self._here().code(), "re": message.get("re")})
 
     def _file(self, message: dict[str, Any]) -> None:
+        from equilibria.app.lab import export  # slow to import, and of no use before
+
         content = export.written(self._here().dataset(), str(message.get("form")))
         self.emit({"kind": "file", "content": np.frombuffer(content, np.uint8), "re": message.get("re")})

@@ -28,7 +28,8 @@ DRAWN = 36  # samples that are shown
 CLUSTER_LAWS: dict[str, Any] = {"normal": ("bernoulli", "gaussian"), "two-valued": "bernoulli"}
 LAWS: dict[str, Any] = {"normal": "gaussian"}
 _TIMES = np.geomspace(0.02, 2.0, 24)  # rate times updates, at which theory is asked
-MIXED = 3.0  # standard errors that chains from data and from random states may be apart
+# Chains of each kind of start, and how long they run: R-hat below 1.01 needs chains that are long, not many.
+_DIAGNOSED: dict[str, Any] = {"how": eq.Sweeps(800), "chains": 8, "draws": 200}
 _ANNEAL, _ANNEALED = 300, 64  # temperatures and chains
 _EVERY = 20  # records between two looks at the likelihood
 
@@ -115,17 +116,11 @@ class Distribution(Room):
         found = eq.log_likelihood(self.network, self.table.spins, "ais", **options)
         low, high = found.bracket or (found.value, found.value)
         yield None
-        apart = distance(self.network, self.table.spins, eq.key(self["seed"] + step))
-        score = {
-            "step": step,
-            "time": step * self["rate"],
-            "value": found.value,
-            "low": low,
-            "high": high,
-            "apart": apart,
-        }
+        mixing = eq.diagnose(self.network, self.table.spins, **_DIAGNOSED, show_progress=False, key=options["key"])
+        score = {"step": step, "time": step * self["rate"], "value": found.value, "low": low, "high": high,
+                 "mixed": mixing.mixed, "r_hat": mixing.r_hat, "verdict": mixing.verdict}  # fmt: skip
         self.scores.append(score)
-        self.emit({"kind": "score", **score, "mixed": apart < MIXED})
+        self.emit({"kind": "score", **score})
         yield None
 
     def _curve(self, law: str) -> Iterator[None]:
@@ -216,19 +211,6 @@ def clusters(key: Any) -> np.ndarray:
 def first_weights(visible: int, hidden: int, seed: int) -> np.ndarray:
     """The weights before learning."""
     return SCALE * np.random.default_rng(seed).normal(size=(visible, hidden))
-
-
-def distance(network: eq.Network, data: np.ndarray, key: Any) -> float:
-    """How far apart chains from the data and from random states are after 50 sweeps: energies, in standard errors."""
-    here, there = jax.random.split(key)
-    count = min(256, len(data))
-    runs = [
-        eq.sample(network, eq.Sweeps(50), chains=count, start=start, show_progress=False, key=each)
-        for start, each in ((data[:count], here), (None, there))
-    ]
-    first, second = (np.asarray(network.energy(run), np.float64) for run in runs)
-    spread = np.sqrt((first.var(ddof=1) + second.var(ddof=1)) / count)
-    return float(abs(first.mean() - second.mean()) / max(spread, 1e-12))
 
 
 ROOM = Distribution

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import fsolve
 
 import equilibria as eq
-from equilibria.theory.hopfield_network.replica import ControlParameters, SaddlePoint, at_ratio, balance, edge, site
+
+if TYPE_CHECKING:  # at run time it is imported after the first sweep, which does not need it
+    from equilibria.theory.hopfield_network.replica import SaddlePoint
 
 TEMPERATURES = np.concatenate([np.linspace(0, 0.9, 19), [0.925, 0.95, 0.97, 0.985, 1.0]])
 _PIECES = tuple(np.split(TEMPERATURES, 3))
@@ -45,6 +47,8 @@ _KEPT: dict[float, tuple[np.ndarray, SaddlePoint]] = {}  # by sleep; the choices
 
 def _branch(sleep: float) -> tuple[np.ndarray, SaddlePoint]:
     """States of the retrieval branch at every temperature below 1, from near its beginning to its end."""
+    from equilibria.theory.hopfield_network.replica import at_ratio, edge
+
     cold = TEMPERATURES[TEMPERATURES < 1]
     end = edge(cold, np.full(cold.shape, float(sleep)))
     given = [np.broadcast_to(each[:, None], (len(cold), len(_ALONG))) for each in (cold, np.full(cold.shape, sleep))]
@@ -53,10 +57,20 @@ def _branch(sleep: float) -> tuple[np.ndarray, SaddlePoint]:
 
 def prepare(sleep: float) -> None:
     """Keep what dials ask for, so that it is found at once when they do."""
-    if sleep not in _KEPT:
+    if not prepared(sleep):
         for _ in diagram(sleep):
             pass
         _KEPT[sleep] = _branch(sleep)
+
+
+def prepared(sleep: float) -> bool:
+    """Whether theory of this sleep is found at once."""
+    return sleep in _KEPT
+
+
+def disordered_phase(load: float, temperature: float, sleep: float) -> str:
+    """The phase where no pattern is retrieved."""
+    return "spin glass" if temperature < eq.theory.hopfield_glass(load, sleep) else "paramagnet"
 
 
 def overlap_at(load: float, temperature: float, sleep: float) -> float:
@@ -65,12 +79,16 @@ def overlap_at(load: float, temperature: float, sleep: float) -> float:
     That takes a tenth of a second, most of it to make sure where the branch ends. Here the states of the branch are kept, and
     the same equations are solved from the nearest ones; where that fails, or nothing is kept yet, theory is asked.
     """
-    found = _near(load, temperature, sleep) if sleep in _KEPT and load > 0 and temperature < TEMPERATURES[-2] else None
+    found = _near(load, temperature, sleep) if prepared(sleep) and load > 0 and temperature < TEMPERATURES[-2] else None
     return float(eq.theory.hopfield(load, temperature, sleep).m) if found is None else found
 
 
 def _near(load: float, temperature: float, sleep: float) -> float | None:
     """The overlap from the states of the branch that are kept; None near its end, or where no solution is found."""
+    from scipy.optimize import fsolve
+
+    from equilibria.theory.hopfield_network.replica import ControlParameters, balance, site
+
     cold, states = _KEPT[sleep]
     row = max(1, int(np.searchsorted(cold, temperature)))
     part = (temperature - cold[row - 1]) / (cold[row] - cold[row - 1])

@@ -1,26 +1,29 @@
-"""Remember: a Hopfield network falls from a cue, beside what theory says of a large one."""
+"""Remember: a Hopfield network falls from a cue, beside what theory says of a large one.
+
+It is the first room that a visitor sees, so that nothing is imported here that its first sweep does not need.
+"""
 
 from __future__ import annotations
 
 import collections
 import time
 from collections.abc import Iterator
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
-import xarray as xr
 
 import equilibria as eq
 from equilibria import check
 from equilibria.app.lab import code
 from equilibria.app.lab.catalogue import NEURONS, REMEMBER
-from equilibria.app.lab.first import FACTORS
-from equilibria.app.lab.pictures import digits
 from equilibria.app.lab.rooms import hopfield
 from equilibria.app.lab.rooms.room import Room, from_bits
+from equilibria.random import fold_in
 
-_TIERS = (FACTORS, 192, NEURONS)  # numbers of factors that there is compiled code for
+if TYPE_CHECKING:
+    import xarray as xr
+
 _SHOWN = 12  # patterns whose pictures the page gets
 _KEPT = 2000  # sweeps that are kept for files
 
@@ -38,8 +41,10 @@ class Remember(Room):
         self.steered, self.paused, self.steps = False, False, 0
         self._build()
         self._show()
-        yield None
         theory = self._theory()
+        if hopfield.prepared(self["sleep"]):
+            next(theory)
+        yield None
         while True:
             began = time.perf_counter()
             if not self.paused or self.steps:
@@ -51,15 +56,18 @@ class Remember(Room):
 
     def _build(self) -> None:
         self.patterns, self.known = stored(self.state)
-        self.network = hopfield.filled(eq.hopfield(self.patterns, sleep=self["sleep"]), _TIERS)
-        self.factors = np.asarray(self.network.couplings[0].factors)  # type: ignore[attr-defined]
+        built = eq.hopfield(self.patterns, sleep=self["sleep"])
+        self.factors = np.asarray(built.couplings[0].factors)  # type: ignore[attr-defined]
+        self.own = np.sum(self.factors**2, axis=0)  # the diagonal of F^T F, which is no coupling
+        # With as many factors as any load has: one compiled program, hardly slower than one of fewer.
+        self.network = hopfield.filled(built, (NEURONS,))
         self.target = min(self["target"], len(self.patterns) - 1)
         self.cue = cue(self.state, self.patterns[self.target])
         self.neurons, self.key = self.cue, eq.key(self["seed"] + 2)
 
     def _sweep(self) -> None:
         how = eq.Sweeps(1, order=self["order"])
-        key = jax.random.fold_in(self.key, self.sweep)
+        key = fold_in(self.key, self.sweep)  # that of `jax.random`, with nothing to compile
         rest = eq.equilibrate(
             self.network, how, self.neurons, temperature=self["temperature"], show_progress=False, key=key
         )
@@ -99,7 +107,7 @@ class Remember(Room):
 
     def _energy(self) -> float:
         """-s^T J s / 2 without the diagonal, J = F^T F / N, as `Network.energy`; in NumPy, which has nothing to compile."""
-        whole = np.sum((self.factors @ self.neurons) ** 2) - np.sum((self.factors * self.neurons) ** 2)
+        whole = np.sum((self.factors @ self.neurons) ** 2) - self.own @ self.neurons**2
         return -float(whole) / (2 * NEURONS)
 
     def _predict(self) -> None:
@@ -118,23 +126,28 @@ class Remember(Room):
         self.emit({"kind": "lines", "sleep": self["sleep"], **found})
 
     @classmethod
+    def warm(cls) -> None:
+        """The first sweep; theory may come a moment after it."""
+        cls._swept()
+
+    @classmethod
     def warm_soon(cls) -> None:
-        """Theory of the default sleep, and of none."""
+        """Theory of the default sleep and of none, and the other order."""
         hopfield.prepare(cls.plan.dial("sleep").default)
         hopfield.prepare(0)
+        cls._swept(order="parallel")
 
     @classmethod
     def warm_later(cls) -> None:
-        """The other numbers of patterns and orders, and theory of every other sleep."""
-        for load in (0.1, 0.9, 0.01):
-            for order in ("random", "parallel"):
-                room = cls(
-                    cls.plan.state({"load": load, "order": order, "patterns": "random"}), lambda message: None, {}
-                )
-                for _ in zip(range(3), room.run(), strict=False):
-                    pass
+        """Theory of every other sleep."""
         for sleep, _ in cls.plan.dial("sleep").choices:
             hopfield.prepare(sleep)
+
+    @classmethod
+    def _swept(cls, **state: Any) -> None:
+        room = cls(cls.plan.state(state), lambda message: None, {})
+        next(room.run())
+        room._sweep()
 
     def turn(self, name: str, value: Any) -> None:
         """Temperature and pace change while the network goes on."""
@@ -150,6 +163,8 @@ class Remember(Room):
 
     def dataset(self) -> xr.Dataset:
         """By sweep: overlaps with the patterns, energy for each neuron, temperature."""
+        import xarray as xr
+
         shown = min(len(self.patterns), 64)
         rows: dict[str, Any] = {
             "overlap": (("sweep", "pattern"), np.array([row["overlap"][:shown] for row in self.sweeps])),
@@ -180,6 +195,11 @@ def mine(state: dict[str, Any]) -> np.ndarray:
     return np.array([from_bits(text) for text in texts], np.float32).reshape(-1, NEURONS)
 
 
+def digits(count: int) -> np.ndarray:
+    """The first handwritten digits of the library, (count, 784); the first ten are one of each."""
+    return eq.data.binarise(eq.data.mnist_small().train_images[:count])
+
+
 def stored(state: dict[str, Any]) -> tuple[np.ndarray, int]:
     """The patterns (K, 784), and how many of them are pictures; random ones fill up the load."""
     total, kind = count(state), state["patterns"]
@@ -187,8 +207,13 @@ def stored(state: dict[str, Any]) -> tuple[np.ndarray, int]:
     rest = total - len(pictures)
     if rest == 0:
         return pictures, len(pictures)
-    random = np.asarray(eq.data.random_patterns(NEURONS, NEURONS, key=eq.key(state["seed"])))[:rest]
-    return np.concatenate([pictures, random]).astype(np.float32), len(pictures)
+    return np.concatenate([pictures, _random(state["seed"])[:rest]]).astype(np.float32), len(pictures)
+
+
+@lru_cache(maxsize=4)
+def _random(seed: int) -> np.ndarray:
+    """As many random patterns as a load can ask for: another load has more or fewer of the same."""
+    return np.asarray(eq.data.random_patterns(NEURONS, NEURONS, key=eq.key(seed)))
 
 
 def cue(state: dict[str, Any], pattern: np.ndarray) -> np.ndarray:
@@ -207,9 +232,8 @@ def predicted(load: float, temperature: float, sleep: float) -> dict[str, Any]:
     pull on one another, which makes it larger near the end of the phase.
     """
     m = hopfield.overlap_at(load, temperature, sleep)
-    glass = eq.theory.hopfield(load, temperature, sleep, branch="spin glass")
-    phase = "retrieval" if np.isfinite(m) else "spin glass" if glass.exists else "paramagnet"
-    return {"m": m, "q": float(glass.q), "error": float(np.sqrt((1 - m * m) / NEURONS)), "phase": phase}
+    phase = "retrieval" if np.isfinite(m) else hopfield.disordered_phase(load, temperature, sleep)
+    return {"m": m, "error": float(np.sqrt((1 - m * m) / NEURONS)), "phase": phase}
 
 
 ROOM = Remember

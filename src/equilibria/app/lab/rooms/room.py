@@ -7,14 +7,16 @@ import binascii
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import xarray as xr
 
 from equilibria import check
 from equilibria.app.lab.catalogue import NEURONS, PLANS
 from equilibria.app.lab.dials import Plan
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Emit = Callable[[dict[str, Any]], None]
 FRAME = 1 / 30  # seconds between two pictures of a room that moves as fast as it can

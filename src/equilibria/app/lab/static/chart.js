@@ -25,12 +25,20 @@ function logTicks(low, high) {
   return found.length > 1 ? found : [low, high];
 }
 
+// The label of a tick: powers of ten are written as such where decimals would be long.
+const POWERS = Object.fromEntries([..."0123456789"].map((digit, index) => [digit, "⁰¹²³⁴⁵⁶⁷⁸⁹"[index]]).concat([["-", "⁻"]]));
+function told(value, log) {
+  const power = log ? Math.round(Math.log10(value)) : 0;
+  return (power < -2 || power > 4) && Math.abs(value / 10 ** power - 1) < 1e-6 ? `10${[...String(power)].map((sign) => POWERS[sign]).join("")}` : short(value);
+}
+
 export class Chart {
-  // x, y: { label, lim: [low, high] or null for what the layers need, log }
-  constructor({ label, x, y, height = 250, legend = true, describe = null }) {
-    Object.assign(this, { label, x, y, height, legend, describe, layers: new Map(), queued: false, number: charts++ });
+  // x, y: { label, lim: [low, high] or null for what the layers need, log }; height is the least, a card may have more room
+  constructor({ label, x, y, height: least = 250, legend = true, describe = null }) {
+    Object.assign(this, { label, x, y, least, legend, describe, layers: new Map(), queued: false, number: charts++ });
     this.root = svg("svg", { class: "chart", role: "img", "aria-label": label });
-    this.host = el("div", {}, this.root);
+    this.host = el("div", { class: "host" }, this.root);
+    this.host.style.minHeight = `${least}px`;
     new ResizeObserver(() => this.queue()).observe(this.host);
   }
 
@@ -90,12 +98,13 @@ export class Chart {
   draw() {
     const whole = this.host.clientWidth;
     if (!whole) return;
+    this.height = Math.max(this.least, this.host.clientHeight);
     this.shown = { x: this.extent("x"), y: this.extent("y") };
     const entries = this.legend ? [...this.layers.values()].filter((layer) => layer.label) : [];
     const rows = this.rows(entries, whole - 50);
     const top = 8 + 17 * rows.length;
     this.box = { left: 46, top, width: whole - 46 - 12, height: this.height - top - 38 };
-    const left = 30 + Math.max(14, ...this.ticks("y").map((at) => wide(short(at))));
+    const left = 30 + Math.max(14, ...this.ticks("y").map((at) => wide(told(at, this.y.log))));
     this.box = { ...this.box, left, width: whole - left - 12 };
     this.root.setAttribute("viewBox", `0 0 ${whole} ${this.height}`);
     this.root.setAttribute("height", this.height);
@@ -126,7 +135,7 @@ export class Chart {
   keys(rows) {
     const group = svg("g", {});
     rows.forEach((row, line) => row.forEach(([at, layer]) => {
-      const x = this.box.left + at, y = 9 + 17 * line;
+      const x = 40 + at, y = 9 + 17 * line;
       if (layer.kind === "points" || layer.kind === "mark") group.append(this.dot(x + 11, y, layer));
       else if (layer.kind === "area") group.append(svg("rect", { x: x + 3, y: y - 5, width: 16, height: 10, fill: layer.colour, stroke: "var(--line)" }));
       else group.append(svg("line", { x1: x, x2: x + 22, y1: y, y2: y, stroke: layer.colour, "stroke-width": layer.width || 1.8, "stroke-dasharray": layer.dash }));
@@ -152,8 +161,8 @@ export class Chart {
   axes() {
     const { left, top, width, height } = this.box;
     const group = svg("g", {}, svg("path", { class: "axis", d: `M${left},${top}V${top + height}H${left + width}` }));
-    for (const at of this.ticks("x")) group.append(svg("text", { class: "soft", x: this.place("x", at), y: top + height + 15, "text-anchor": "middle", text: short(at) }));
-    for (const at of this.ticks("y")) group.append(svg("text", { class: "soft", x: left - 6, y: this.place("y", at) + 4, "text-anchor": "end", text: short(at) }));
+    for (const at of this.ticks("x")) group.append(svg("text", { class: "soft", x: this.place("x", at), y: top + height + 15, "text-anchor": "middle", text: told(at, this.x.log) }));
+    for (const at of this.ticks("y")) group.append(svg("text", { class: "soft", x: left - 6, y: this.place("y", at) + 4, "text-anchor": "end", text: told(at, this.y.log) }));
     group.append(svg("text", { x: left + width / 2, y: top + height + 32, "text-anchor": "middle", text: this.x.label }));
     group.append(svg("text", { x: 11, y: top + height / 2, "text-anchor": "middle", transform: `rotate(-90 11 ${top + height / 2})`, text: this.y.label }));
     return group;
@@ -204,6 +213,7 @@ export class Chart {
   }
 
   points(layer) {
+    if (!layer.titles && !layer.error && layer.hollow === false) return [this.dots(layer)];
     const found = [];
     for (let index = 0; index < layer.x.length; index++) {
       if (!Number.isFinite(layer.x[index]) || !Number.isFinite(layer.y[index])) continue;
@@ -217,6 +227,13 @@ export class Chart {
       found.push(dot);
     }
     return found;
+  }
+
+  // Many small points as one shape: a browser is much faster with it than with a thousand circles.
+  dots({ x, y, colour, size = 4 }) {
+    let d = "";
+    x.forEach((_, index) => { if (Number.isFinite(x[index]) && Number.isFinite(y[index])) d += `M${this.place("x", x[index]).toFixed(1)},${this.place("y", y[index]).toFixed(1)}h0`; });
+    return svg("path", { d, fill: "none", stroke: colour, "stroke-width": 2 * size + 1.5, "stroke-linecap": "round" });
   }
 
   // A point chosen by mouse, finger or arrow keys; with `select` a rectangle drawn by dragging.

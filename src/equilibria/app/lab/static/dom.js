@@ -50,13 +50,13 @@ export function numbers(...rows) {
   const list = el("dl", { class: "numbers" });
   const cells = {};
   for (const [id, label, word] of rows) {
-    cells[id] = el("dd", { id: `n-${id}`, class: word ? "word" : null, text: "–" });
+    cells[id] = el("dd", { id: `n-${id}`, class: word ? "word" : null }, el("span", { text: "–" }));
     list.append(el("div", {}, el("dt", { text: label }), cells[id]));
   }
   return {
     list,
     set(id, value, small = "") {
-      cells[id].replaceChildren(value, small ? el("small", { text: ` ${small}` }) : "");
+      cells[id].replaceChildren(el("span", { text: value }), el("small", { text: small ? ` ${small}` : "" }));
     },
   };
 }

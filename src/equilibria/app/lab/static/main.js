@@ -60,6 +60,7 @@ async function open() {
   for (const link of byId("rooms").querySelectorAll("a")) {
     if (link.getAttribute("href") === `#${name}`) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
   }
+  byId("rooms").querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   room = { plan, state };
   room.dials = new Dials(byId("dials"), plan, state, turned);
   byId("stage").replaceChildren();
@@ -80,14 +81,14 @@ function enter() {
   connection.send({ do: "enter", room: room.plan.name, state: room.state, visit: room.visit });
 }
 
-let queued = false;
+let queued = false, begun = 0;
 function turned(dial, value) {
   room.state[dial.name] = value;
   room.view.dial?.(dial.name, value);
   if (dial.live) { turn(dial.name, value); return; }
-  if (queued) return; // a slider being dragged begins the room anew at most thirty times a second
+  if (queued) return; // a slider being dragged begins the room anew at once, then at most thirty times a second
   queued = true;
-  setTimeout(() => { queued = false; enter(); }, 33);
+  setTimeout(() => { queued = false; begun = performance.now(); enter(); }, Math.max(0, begun + 33 - performance.now()));
 }
 
 function turn(name, value) {
@@ -194,6 +195,12 @@ byId("theme").onclick = () => {
   room?.view.redraw?.();
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => room?.view.redraw?.());
+
+// On a phone the dials are folded away above the room.
+const narrow = matchMedia("(max-width: 52rem)");
+const fold = () => { byId("panel").open = !narrow.matches; };
+narrow.addEventListener("change", fold);
+fold();
 
 const KEYS = [
   ["1 … 5", "go to a room"], ["r", "begin again"], ["space", "pause or go on"], [".", "one step"], ["n", "next seed"],

@@ -27,7 +27,7 @@ export function asSvg(stage) {
   for (const card of stage.querySelectorAll("[data-figure]")) {
     root.append(svg("rect", { ...at(card), rx: 10, fill: colour("--card"), stroke: colour("--line") }));
   }
-  for (const node of stage.querySelectorAll("h3 span, h3 small, .numbers dt, .numbers dd, .bars span")) {
+  for (const node of stage.querySelectorAll("h3 span, h3 small, .numbers dt, .numbers dd span, .numbers dd small, .bars span")) {
     const { x, y, height: tall } = at(node), style = getComputedStyle(node);
     root.append(svg("text", { x, y: y + tall * 0.74, fill: style.color, "font-size": style.fontSize, "font-weight": style.fontWeight, "font-family": "system-ui, sans-serif", text: node.textContent }));
   }

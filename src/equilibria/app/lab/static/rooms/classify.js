@@ -9,7 +9,6 @@ const FINE = 32; // the drawing's side: four times that of the digits
 export function build(ctx) {
   const { stage, state } = ctx;
   const told = numbers(["error", "Test error"], ["epoch", "Epoch"], ["cosine", "Cosine to gradient"], ["answer", "Its answer"], ["truth", "The digit is"]);
-  const input = new Pixels({ columns: 8, label: "The digit shown" });
   const drawing = new Pixels({ columns: FINE, label: "Draw a digit here", paint: painting() });
   let ink = new Float32Array(FINE * FINE), layers = [], strips = {}, phases = null, tick = 0, timer = null, rows = [];
 
@@ -22,7 +21,7 @@ export function build(ctx) {
   const draw = card("Draw a digit", { width: 3 }, drawing.canvas, el("div", { class: "row" },
     el("button", { type: "button", id: "wipe", text: "Clear", onclick: wipe }),
     el("button", { type: "button", id: "test-digit", text: "Next test digit", onclick: () => { ctx.turn("which", "number"); ctx.turn("shown", (state.shown + 1) % 360); } })));
-  const answer = card("It settles on an answer", { width: 3, note: "" }, bars);
+  const answer = card("Its answer", { width: 3, note: "" }, bars);
   const strip = el("div", { id: "strips" });
   const layered = card("Layer by layer", { width: 6, note: "" }, strip, el("p", { text: "Left: the free phase from rest. Right: by how much each neuron moves when the output is nudged; the nudge travels back, a layer at a time." }));
   const error = new Chart({ label: "Test error against epochs", height: 240, x: { label: "epoch", lim: null }, y: { label: "test error", lim: [0, 1] }, legend: false });
@@ -51,10 +50,25 @@ export function build(ctx) {
     const now = performance.now();
     if (now - given < 60) { clearTimeout(give.later); give.later = setTimeout(give, 60); return; }
     given = now;
-    const pixels = new Array(64).fill(0);
-    for (let y = 0; y < FINE; y++) for (let x = 0; x < FINE; x++) pixels[Math.floor(y / 4) * 8 + Math.floor(x / 4)] += ink[y * FINE + x] / 16;
+    const whole = fitted(), pixels = new Array(64).fill(0);
+    for (let y = 0; y < FINE; y++) for (let x = 0; x < FINE; x++) pixels[Math.floor(y / 4) * 8 + Math.floor(x / 4)] += whole[y * FINE + x] / 16;
     ctx.act("draw", { pixels: pixels.map((value) => Math.min(1, value)) });
   }
+
+  // The drawing as the digits that are learned from: in the middle, and as large as the frame allows.
+  function fitted() {
+    const inked = Array.from(ink.keys()).filter((at) => ink[at] > 0.2);
+    if (!inked.length) return ink;
+    const [left, right] = bounds(inked.map((at) => at % FINE)), [top, bottom] = bounds(inked.map((at) => Math.floor(at / FINE)));
+    const scale = Math.max(0.3, (Math.max(right - left, bottom - top) + 1) / FINE); // a dot stays small
+    const from = (low, high, at) => Math.round((low + high) / 2 + scale * (at - (FINE - 1) / 2));
+    return Float32Array.from({ length: FINE * FINE }, (_, at) => {
+      const x = from(left, right, at % FINE), y = from(top, bottom, Math.floor(at / FINE));
+      return x >= 0 && x < FINE && y >= 0 && y < FINE ? ink[y * FINE + x] : 0;
+    });
+  }
+
+  const bounds = (values) => [Math.min(...values), Math.max(...values)];
 
   function wipe(back = true) {
     ink = new Float32Array(FINE * FINE);
@@ -79,7 +93,6 @@ export function build(ctx) {
     phases = message;
     const found = names(message);
     if (found.join() !== layers.join()) rebuild(found, message);
-    input.shades(message.input);
     told.set("answer", String(message.answer), number(message.output[message.answer], 2));
     told.set("truth", message.drawn ? "drawn" : String(message.label));
     if (!message.drawn) { const fine = Float32Array.from({ length: FINE * FINE }, (_, at) => message.input[Math.floor(Math.floor(at / FINE) / 4) * 8 + Math.floor((at % FINE) / 4)]); drawing.shades(fine); if (ink.some((value) => value > 0)) ink = new Float32Array(FINE * FINE); }

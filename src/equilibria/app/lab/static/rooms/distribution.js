@@ -37,8 +37,9 @@ export function build(ctx) {
   const data = new Tiles("Data"), samples = new Tiles("Samples of the machine"), filters = new Tiles("Filters: the strongest hidden neurons");
   const choose = el("input", { type: "file", accept: ".csv,.tsv,.txt,.gz,.npy,.npz,.h5,.h5ad,.parquet", class: "unseen", id: "table-file", onchange: () => dropped([...choose.files]).catch((error) => ctx.toast(error.message)) });
   const drop = el("label", { class: "drop", for: "table-file", text: "Drop a table here (.csv, .tsv, .npy, .npz, .h5, .h5ad, .parquet; rows are examples), or choose a file" });
+  const verdict = el("p", { id: "verdict" });
   const modes = card("Modes come out of the noise", { width: 8, note: "lines: theory; points: the machine" }, spectrum.host);
-  stage.append(told.list, modes.box, card("Data", { width: 4, note: "" }, data.root, choose, drop).box, card("Samples", { width: 4 }, samples.root).box, card("Filters", { width: 4 }, filters.root).box, card("Likelihood", { width: 4, note: "bars: from below and from above" }, likelihood.host).box);
+  stage.append(told.list, modes.box, card("Data", { width: 4, note: "" }, data.root, choose, drop).box, card("Samples", { width: 4 }, samples.root).box, card("Filters", { width: 4 }, filters.root).box, card("Likelihood", { width: 4, note: "from below, from above" }, likelihood.host, verdict).box);
   let rows = [], curve = [], scores = [], shape = [10, 10], last = {};
 
   async function dropped(files) {
@@ -68,13 +69,17 @@ export function build(ctx) {
     }
   }
 
+  function drawFilters(message) {
+    filters.draw(message.filters, ...shape, message.filters.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9));
+  }
+
   function drawScores() {
     likelihood.set("value", { kind: "points", x: scores.map((score) => score.step), y: scores.map((score) => (score.low + score.high) / 2), error: scores.map((score) => (score.high - score.low) / 2), colour: "var(--c2)" });
     likelihood.set("line", { kind: "line", x: scores.map((score) => score.step), y: scores.map((score) => score.value), colour: "var(--c2)", width: 1.4 });
   }
 
   return {
-    begin() { rows = []; curve = []; scores = []; for (const chart of [spectrum, likelihood]) chart.clear(); },
+    begin() { rows = []; curve = []; scores = []; verdict.textContent = ""; for (const chart of [spectrum, likelihood]) chart.clear(); },
     message(message) {
       if (message.kind === "data") {
         shape = [message.height, message.width];
@@ -86,8 +91,7 @@ export function build(ctx) {
       if (message.kind === "record") {
         rows.push(message);
         drawModes();
-        const reach = message.filters.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
-        filters.draw(message.filters, ...shape, reach);
+        drawFilters(message);
         told.set("outliers", String(message.outliers), `edge ${number(message.edge, 2)}`);
         told.set("step", String(message.step));
         last.record = message;
@@ -98,10 +102,16 @@ export function build(ctx) {
         scores.push(message);
         drawScores();
         told.set("likelihood", number(message.value, 2), `from ${number(message.low, 2)} to ${number(message.high, 2)}`);
-        told.set("mixed", message.mixed ? "mixed" : "not mixed", `${number(message.apart, 1)} standard errors apart`);
+        told.set("mixed", message.mixed ? "mixed" : "not mixed", `R-hat ${number(message.r_hat)}`);
+        verdict.textContent = `At update ${message.step}, chains begun at data and at random: ${message.verdict}.`;
       }
     },
     dropped,
-    redraw() { spectrum.queue(); likelihood.queue(); if (last.data) data.draw(last.data.pictures, ...shape); if (last.samples) samples.draw(last.samples.pictures, ...shape); },
+    redraw() {
+      for (const chart of [spectrum, likelihood]) chart.queue();
+      if (last.data) data.draw(last.data.pictures, ...shape);
+      if (last.samples) samples.draw(last.samples.pictures, ...shape);
+      if (last.record) drawFilters(last.record);
+    },
   };
 }

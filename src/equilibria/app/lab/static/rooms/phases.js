@@ -17,7 +17,7 @@ export function build(ctx) {
     el("p", { text: "Circles are networks of 400 neurons, begun in a pattern: filled as far as their order parameter is from 0 to 1. Hover for numbers." }),
     el("div", { class: "row" }, clear, open));
   const against = new Chart({ label: "Simulated against predicted order parameter", height: 430, x: { label: "theory", lim: [-0.03, 1.03] }, y: { label: "simulation, N = 400", lim: [-0.1, 1.1] }, legend: false });
-  const beside = card("One against the other", { width: 4, note: "bars: finite size" }, against.host, el("p", { text: "Orange: theory has no such state, and 0 in equilibrium; small networks keep a part of the pattern for long. These do not count in the mean distance." }));
+  const beside = card("Against theory", { width: 4, note: "bars: finite size" }, against.host, el("p", { text: "Orange: theory has no such state, and 0 in equilibrium; small networks keep a part of the pattern for long. These do not count in the mean distance." }));
   stage.append(told.list, where.box, beside.box);
   let cells = [];
 
@@ -91,7 +91,7 @@ export function build(ctx) {
       used();
       told.set("done", "0");
       told.set("distance", "–");
-      if (!state.here) { chart.set("here", null); told.set("where", "click in the diagram"); told.set("theory", "–"); told.set("overlap", "–"); }
+      if (!state.here) { chart.set("here", null); told.set("where", "–", "click in the diagram"); told.set("theory", "–"); told.set("overlap", "–"); }
       open.hidden = !(state.here && state.model === "hopfield");
       draw();
     },

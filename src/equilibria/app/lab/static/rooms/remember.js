@@ -5,14 +5,14 @@ import { Diagram } from "../diagram.js";
 import { card, el, number, numbers, within } from "../dom.js";
 import { Pixels, toBits } from "../pixels.js";
 
-const SIDE = 28;
+const SIDE = 28, KEPT = 240, OTHERS = 12; // neurons along a side; sweeps and overlaps that are drawn
 
 export function build(ctx) {
   const { stage, state } = ctx;
   const told = numbers(
     ["overlap", "Overlap now"], ["mean", "Its average"], ["theory", "Theory, large network"], ["phase", "Phase", true], ["sweep", "Sweep"],
   );
-  let goal = null, neurons = null, drawing = null, lines = null, prediction = {}, paused = false, frames = [], lastLines = null;
+  let goal = null, neurons = null, drawing = null, lines = null, prediction = {}, paused = false, frames = [], lastLines = null, stored = null;
 
   const picture = new Pixels({ columns: SIDE, label: "Neurons: what the network holds now", paint: painting() });
   const network = card("The network", { width: 5 }, picture.canvas, el("p", { text: "Paint to draw a cue; with the right button, or shift, to erase. Orange disagrees with the pattern." }));
@@ -77,9 +77,9 @@ export function build(ctx) {
     if (!drawing) picture.spins(neurons, goal);
     if (message.sweep === 0) frames = [];
     frames.push(message);
-    if (frames.length > 400) frames = frames.slice(-400);
+    if (frames.length > KEPT) frames = frames.slice(-KEPT);
     const x = frames.map((frame) => frame.sweep);
-    const count = Math.min(message.overlaps.length, 24);
+    const count = Math.min(message.overlaps.length, OTHERS);
     overlaps.clear("other");
     for (let index = 0; index < count; index++) {
       if (index !== goal.index) overlaps.set(`other-${index}`, { kind: "line", x, y: frames.map((frame) => frame.overlaps[index]), colour: "var(--soft)", width: 0.8, opacity: 0.55, label: index === (goal.index === 0 ? 1 : 0) ? "other patterns" : null });
@@ -111,12 +111,13 @@ export function build(ctx) {
   function redraw() {
     for (const chart of [overlaps, energy, diagram.chart]) chart.queue();
     if (neurons) picture.spins(neurons, goal);
+    if (stored) showPatterns(stored);
   }
 
   return {
     begin() { paused = false; },
     message(message) {
-      if (message.kind === "network") { goal = message.goal; goal.index = message.target; overlaps.clear(); energy.clear(); showPatterns(message); if (prediction.phase) drawTheory(prediction); }
+      if (message.kind === "network") { goal = message.goal; goal.index = message.target; overlaps.clear(); energy.clear(); stored = message; showPatterns(stored); if (prediction.phase) drawTheory(prediction); }
       if (message.kind === "frame") drawFrame(message);
       if (message.kind === "theory") drawTheory(message);
       if (message.kind === "lines") { lastLines = message; diagram.lines(message, prediction.load); }

@@ -25,9 +25,9 @@ export function build(ctx) {
     pairs = Array.from({ length: count }, (_, index) => {
       const make = (what) => new Pixels({ columns: size / 4, rows: 4, label: `Field ${index + 1}, ${what}` });
       const pair = { above: make("planted"), below: make("learned") };
-      pair.above.signed(planted.subarray(index * size, (index + 1) * size), 1);
       return pair;
     });
+    paintPlanted();
     grids.replaceChildren(...pairs.flatMap((pair, index) => [el("small", { text: `field ${index + 1}` }), pair.above.canvas, pair.below.canvas]));
     rows = [];
     told.set("examples", String(message.examples));
@@ -45,6 +45,15 @@ export function build(ctx) {
     told.set("overlap", number(message.overlap));
     told.set("bound", number(message.bound));
     told.set("step", String(message.step));
+    paintLearned(message);
+  }
+
+  function paintPlanted() {
+    const size = planted.shape[1];
+    pairs.forEach((pair, index) => pair.above.signed(planted.subarray(index * size, (index + 1) * size), 1));
+  }
+
+  function paintLearned(message) {
     const [count, size] = planted.shape;
     for (let index = 0; index < count; index++) {
       const at = message.order[index], learned = message.means.subarray(at * size, (at + 1) * size);
@@ -80,6 +89,10 @@ export function build(ctx) {
         ctx.say(`Density ${number(message.density, 1)}: overlap ${number(message.overlap, 2)}`);
       }
     },
-    redraw() { for (const chart of [overlap, bound, density]) chart.queue(); },
+    redraw() {
+      for (const chart of [overlap, bound, density]) chart.queue();
+      if (planted) paintPlanted();
+      if (rows.length) paintLearned(rows.at(-1));
+    },
   };
 }
