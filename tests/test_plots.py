@@ -6,6 +6,8 @@ import pytest
 
 from equilibria import plots
 
+pytestmark = pytest.mark.pictures
+
 
 def test_the_style_does_not_leak_even_after_an_error():
     before = dict(mpl.rcParams)
@@ -27,6 +29,12 @@ def test_theory_and_simulation_share_the_axes():
     assert axes.get_legend_handles_labels()[1] == ["theory", "simulation"]
     bars = axes.containers[0].lines[2][0].get_segments()
     np.testing.assert_allclose([bar[:, 1] for bar in bars], [[1.0, 1.2], [-0.1, 0.3]])
+
+
+def test_a_notebook_shows_a_figure_without_pyplot():
+    figure, _ = plots.panels(size=(3.0, 2.0))
+    width, height = np.frombuffer(figure._repr_png_()[16:24], ">u4")  # of the header of a PNG
+    assert (width, height) == (300, 200)
 
 
 def test_pictures_in_a_row_share_one_scale():

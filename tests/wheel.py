@@ -1,9 +1,11 @@
-"""The installed package, tried from outside its tree: `python tests/wheel.py` in an environment that holds the wheel.
+"""The installed package, tried from outside its tree: `python tests/wheel.py [PART]` in an environment that holds the wheel.
 
 What is only in the source tree (tests, docs) must not be needed, and what the wheel should carry (stubs, pages, pictures,
-data) must be there.
+data) must be there. PART is a folder of the package whose doctests are run, `app/lab` for one that needs an extra; without
+it all are run that need none.
 """
 
+import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -22,8 +24,9 @@ eq.estimators.RBM(2, random_state=0).fit(np.eye(4))
 """
 
 
-def main() -> int:
+def main(part: str = "") -> int:
     """Import, smoke test, command line, doctests of the installed modules; the exit code of the first that fails."""
+    with_lab = importlib.util.find_spec("starlette") is not None
     with tempfile.TemporaryDirectory() as elsewhere:
         where = subprocess.run(
             [sys.executable, "-c", "import equilibria; print(equilibria.__path__[0])"],
@@ -35,8 +38,9 @@ def main() -> int:
         commands = [
             [sys.executable, "-c", SMOKE],
             [str(Path(sys.executable).with_name("equilibria")), "list"],
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--doctest-modules", where,
-             "-o", "doctest_optionflags=NORMALIZE_WHITESPACE ELLIPSIS", "--import-mode=importlib"],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--doctest-modules", str(Path(where, part)),
+             "-o", "doctest_optionflags=NORMALIZE_WHITESPACE ELLIPSIS", "--import-mode=importlib",
+             *([] if with_lab else [f"--ignore={where}/app/lab"])],
         ]  # fmt: skip
         for command in commands:
             code = subprocess.run(command, cwd=elsewhere).returncode
@@ -46,4 +50,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -24,6 +24,7 @@ from .equilibrators.flow import GradientFlow as GradientFlow
 from .equilibrators.flow import Langevin as Langevin
 from .equilibrators.ladder import choose_rungs as choose_rungs
 from .equilibrators.mean_field import MeanField as MeanField
+from .equilibrators.reweight import Reweighted as Reweighted
 from .equilibrators.sweep import Sweeps as Sweeps
 from .equilibrators.temper import Tempered as Tempered
 from .grids.grid import grid as grid
@@ -49,6 +50,7 @@ from .learn.recipes import pcd as pcd
 from .learn.recipes import rdm as rdm
 from .learn.recipes import tap as tap
 from .learn.recipes import tempered as tempered
+from .learn.reweighted import reweighted as reweighted
 from .learn.rule import Rule as Rule
 from .learn.rule import Step as Step
 from .learn.stdp import stdp as stdp
@@ -121,6 +123,7 @@ from .random import key as key
 from .synapses.distribution import Synapses as Synapses
 from .synapses.learn import SynapseRun as SynapseRun
 from .synapses.learn import learn_synapses as learn_synapses
+from .synapses.paper_cavity import PaperCavity as PaperCavity
 from .synapses.posterior import SynapsePosterior as SynapsePosterior
 from .synapses.posterior import sample_synapses as sample_synapses
 from .synapses.saving import load_synapses as load_synapses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -60,6 +61,15 @@ def style() -> Iterator[None]:
         yield
 
 
+class _Picture(Figure):
+    """A figure that a notebook shows, also one in which nobody has imported pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        written = io.BytesIO()
+        self.savefig(written, format="png", dpi=100)
+        return written.getvalue()
+
+
 def panels(
     columns: int = 1, rows: int = 1, *, size: tuple[float, float] = (5.0, 3.5), **shared: Any
 ) -> tuple[Figure, Any]:
@@ -78,7 +88,7 @@ def panels(
     >>> axes.shape, [float(inches) for inches in figure.get_size_inches()]
     ((2,), [10.0, 3.5])
     """
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    figure = _Picture(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, **shared)
 
 

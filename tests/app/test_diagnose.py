@@ -3,12 +3,15 @@
 import json
 
 import numpy as np
+import pytest
 
 import equilibria as eq
 from equilibria.app.cli import main
 from equilibria.files import load_dataset
+from faults.disk import full
 
 
+@pytest.mark.pictures
 def test_a_verdict_is_printed_and_written(tmp_path, capsys):
     rows = np.random.default_rng(0).integers(0, 2, (30, 12))
     np.save(tmp_path / "rows.npy", rows)
@@ -28,4 +31,8 @@ def test_chains_that_stay_give_another_exit_code(tmp_path, capsys):
     eq.save_network(tmp_path / "run", stuck)
     assert main(["diagnose", str(tmp_path / "run"), "--sweeps", "600"]) == 1
     assert capsys.readouterr().out.startswith("not mixed")
+    with pytest.MonkeyPatch.context() as patch:
+        full(patch)
+        assert main(["diagnose", str(tmp_path / "run"), "--sweeps", "600"]) == 2
+    assert capsys.readouterr().out.startswith("not mixed")  # what cannot be kept is still told
     assert main(["diagnose", str(tmp_path / "run"), "--sweeps", "3"]) == 2

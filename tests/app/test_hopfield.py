@@ -10,6 +10,7 @@ import equilibria as eq
 from equilibria import files
 from equilibria.app import hopfield
 from equilibria.app.cli import main
+from faults.disk import full
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +33,7 @@ def pictures(tmp_path):
     return patterns
 
 
+@pytest.mark.pictures
 def test_the_phase_diagram_is_drawn_and_kept(tmp_path, capsys):
     arguments = ["phase-diagram", "hopfield", "--sleep", "0", "--sleep", "1", "--points", "8", "--out", "diagram"]
     assert main(arguments) == 0
@@ -44,6 +46,7 @@ def test_the_phase_diagram_is_drawn_and_kept(tmp_path, capsys):
     assert "sleep 1: at T = 0 patterns are retrieved up to a load of 0.38660" in capsys.readouterr().out
 
 
+@pytest.mark.pictures
 @pytest.mark.parametrize("sleeps", [(0.0,), (0.0, 1.0)])
 def test_the_phase_diagram_is_whole(sleeps):
     """The legend is inside the picture, and the line of replica symmetry breaking inside the retrieval phase."""
@@ -70,6 +73,14 @@ def test_a_damaged_picture_is_recalled(tmp_path, pictures, capsys):
     assert (tmp_path / "recalled.png").exists()
 
 
+def test_what_was_recalled_is_told_where_the_picture_cannot_be_kept(tmp_path, pictures, capsys, monkeypatch):
+    full(monkeypatch)
+    assert main(["recall", "--patterns", "pictures", "--cue", "pictures/b.png", "--sleep", "1"]) == 2
+    told = capsys.readouterr()
+    assert told.out.startswith("recalled b.png: overlap 1.000 after")
+    assert "No space left" in told.err
+
+
 def test_a_mixture_is_no_stored_picture(tmp_path, pictures, capsys):
     draw(tmp_path / "cue.png", np.sign(pictures.sum(axis=0)))
     assert main(["recall", "--patterns", "pictures", "--cue", "cue.png"]) == 1
@@ -86,6 +97,11 @@ def test_a_mixture_is_no_stored_picture(tmp_path, pictures, capsys):
             "wide.png: got a picture of shape (5, 9); allowed: (10, 12)",
         ),
         (["recall", "--patterns", "pictures", "--cue", "pictures/notes.txt"], "a file that is no picture"),
+        (
+            ["recall", "--patterns", "pictures", "--cue", "bomb.png"],
+            "bomb.png: got a picture that cannot be read (Image size",
+        ),
+        (["recall", "--patterns", "pictures", "--cue", "cut.png"], "cut.png: got a picture that cannot be read"),
         (["phase-diagram", "hopfield", "--sleep", "-1"], "sleep: got"),
         (["phase-diagram", "hopfield", "--points", "1"], "points: got 1"),
     ],
@@ -93,6 +109,9 @@ def test_a_mixture_is_no_stored_picture(tmp_path, pictures, capsys):
 def test_an_error_of_use_is_one_line(arguments, message, tmp_path, pictures, capsys):
     (tmp_path / "empty").mkdir()
     Image.fromarray(np.zeros((5, 9), np.uint8)).save(tmp_path / "wide.png")
+    if "bomb.png" in arguments:
+        Image.new("1", (20_000, 20_000)).save(tmp_path / "bomb.png")  # some 50 kB, and 400 million pixels
+    (tmp_path / "cut.png").write_bytes((tmp_path / "wide.png").read_bytes()[:45])
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert message in error

@@ -25,6 +25,7 @@ def table(tmp_path):
     return str(path)
 
 
+@pytest.mark.pictures
 def test_train_resume_sample_evaluate(tmp_path, table, capsys):
     out = tmp_path / "run"
     train = ["train", "rbm", "--data", table, "--out", str(out), *SMALL]
@@ -56,7 +57,9 @@ def test_a_run_that_gets_more_epochs_keeps_its_rate(tmp_path, table, capsys):
     train = ["train", "rbm", "--data", table, "--out", str(out), *SMALL, "--resume"]
     assert cli.main([*train, "--epochs", "2"]) == 0
     before = rates(out)
+    assert "rate 0.2, falling to 0.02" in capsys.readouterr().out
     assert cli.main([*train, "--epochs", "4"]) == 0
+    assert "rate 0.02\n" in capsys.readouterr().out
     assert rates(out) == (before[0], 12)  # the same schedule, which ends at step 6
     assert json.loads((out / "run.json").read_text())["rate_epochs"] == 2
 

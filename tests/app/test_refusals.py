@@ -101,3 +101,13 @@ def test_a_terminal_without_our_letters(tmp_path, table):
         done = run(*arguments)
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout.isascii()
+
+
+def test_a_sum_that_is_too_long_is_refused_with_the_way_out(tmp_path, capsys):
+    eq.save_network(tmp_path / "run", eq.rbm(40, 30, key=0))
+    np.save(tmp_path / "rows.npy", np.zeros((3, 40), np.uint8))
+    assert cli.main(["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "rows.npy"), "--method", "exact"]) == 2
+    assert (
+        "--method: got 'exact', for a machine with too many states to be summed; allowed: auto or ais"
+        in capsys.readouterr().err
+    )

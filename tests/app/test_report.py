@@ -173,3 +173,12 @@ def test_the_table_in_the_documentation_is_that_of_the_results():
 def test_a_figure_links_to_the_room_that_shows_it_live():
     assert '<a href="http://127.0.0.1:8017/#phases">' in report._live("agliari2024/ags")
     assert report._live("tiny/line") == ""
+
+
+def test_the_page_has_the_style_of_the_lab(tmp_path):
+    """Colours by day and night and type are one file, which the lab serves and the report holds."""
+    from equilibria.app.lab.server import STATIC
+
+    house = (STATIC / "house.css").read_text()
+    assert "prefers-color-scheme: dark" in house
+    assert house in report.write(tmp_path, waiting=["agliari2024/ags"]).read_text()

@@ -140,6 +140,7 @@ def test_missing_cells_are_summed_out_where_that_is_asked(capsys):
     assert found == pytest.approx(np.mean(logs) - eq.log_partition(network).value, abs=1e-4)
 
 
+@pytest.mark.pictures
 def test_pictures_of_images_and_of_tables():
     digits = (eq.data.digits().train_images[:200] > 127).astype(np.uint8)
     np.save("t.npy", digits)
@@ -219,7 +220,8 @@ def test_export_to_torch(capsys):
         return
     assert cli.main(["export", "net", "--to", "torch"]) == 0
     state = torch.load("net/machine.pt", weights_only=True)
-    assert state["visible-hidden.weight"].shape == (4, 2)
+    assert sorted(state) == ["hidden.bias", "visible-hidden.weight", "visible.bias"]
+    np.testing.assert_array_equal(state["visible-hidden.weight"].numpy(), eq.load_network("net").couplings[0].matrix())
 
 
 def test_errors_speak_of_options():

@@ -14,6 +14,7 @@ from scipy import sparse
 import equilibria as eq
 from equilibria.data import read_table
 from equilibria.data.tables import raw
+from equilibria.data.tables import text as text_files
 
 BITS = np.random.default_rng(0).integers(0, 2, (12, 5))
 NAMES = ["alpha", "beta", "gamma", "delta", "epsilon"]
@@ -225,6 +226,53 @@ def test_sparse_indices_beyond_the_matrix_are_refused(tmp_path):
         read_table(tmp_path / "t.h5ad")
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+@pytest.mark.parametrize("index", [10**6, -5])
+def test_sparse_indices_beyond_the_matrix_are_refused_in_npz(tmp_path, form, index):
+    """They were written to wherever they led, which ended the process."""
+    matrix = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}[form](np.eye(2))
+    matrix = matrix.tobsr((1, 1)) if form == "bsr" else matrix
+    parts = {"data": matrix.data, "indices": np.array([0, index], np.int32), "indptr": matrix.indptr}
+    np.savez(tmp_path / "t.npz", **parts, format=np.array(form.encode()), shape=matrix.shape)
+    with pytest.raises(ValueError, match=r"t.npz, which cannot be read \((column )?ind"):
+        read_table(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize("part", ["obs", "var", "obs/_index", "X/indices"])
+def test_no_part_of_a_table_is_read_from_another_file(tmp_path, part):
+    for name in ("t.h5ad", "secret.h5ad"):
+        annotated(tmp_path / name, sparse.csr_array(BITS))
+    with h5py.File(tmp_path / "t.h5ad", "a") as file:
+        del file[part]
+        file[part] = h5py.ExternalLink("secret.h5ad", f"/{part}")
+    with pytest.raises(ValueError, match=r"is a link to another file, secret.h5ad"):
+        read_table(tmp_path / "t.h5ad")
+
+
+@pytest.mark.parametrize("part", ["shape", "barcodes", "features", "features/name"])
+def test_no_part_of_a_10x_matrix_is_read_from_another_file(tmp_path, part):
+    matrix = sparse.csc_array(BITS.T)
+    for name in ("t.h5", "secret.h5"):
+        with h5py.File(tmp_path / name, "w") as file:
+            for kind in ("data", "indices", "indptr", "shape"):
+                file[f"matrix/{kind}"] = getattr(matrix, kind)
+            file["matrix/barcodes"] = [f"cell{number}".encode() for number in range(len(BITS))]
+            file["matrix/features/name"] = [name.encode() for name in NAMES]
+    np.testing.assert_array_equal(read_table(tmp_path / "t.h5").values, BITS)
+    with h5py.File(tmp_path / "t.h5", "a") as file:
+        del file[f"matrix/{part}"]
+        file[f"matrix/{part}"] = h5py.ExternalLink("secret.h5", f"/matrix/{part}")
+    with pytest.raises(ValueError, match=r"is a link to another file, secret.h5"):
+        read_table(tmp_path / "t.h5")
+
+
+def test_links_inside_a_group_start_at_the_top_of_the_file(tmp_path):
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file["rows"] = BITS
+        file["group/beside"] = h5py.SoftLink("/rows")
+    np.testing.assert_array_equal(read_table(tmp_path / "t.h5", array="group/beside").values, BITS)
+
+
 def test_links_out_of_a_file_are_refused(tmp_path):
     with h5py.File(tmp_path / "secret.h5", "w") as file:
         file["rows"] = BITS
@@ -271,6 +319,15 @@ def test_a_small_file_with_a_large_table_is_refused(tmp_path):
             read_table(sparse.csr_array((10**4, 10**4)))
 
 
+def test_a_text_that_is_packed_too_well_is_refused(monkeypatch):
+    for module in (raw, text_files):
+        monkeypatch.setattr(module, "MOST_BYTES", 10**5)
+    packed = gzip.compress(b"1,0\n" * 10**5)
+    with pytest.raises(ValueError, match=r"t.csv.gz, whose table takes .* unpacked; allowed: up to .* allow_large"):
+        text(packed, "t.csv.gz")
+    assert text(packed, "t.csv.gz", allow_large=True).values.shape == (10**5, 2)
+
+
 def test_arrays_in_files(tmp_path):
     np.savez(tmp_path / "two.npz", rows=BITS, other=np.ones(3))
     np.testing.assert_array_equal(read_table(tmp_path / "two.npz", array="rows").values, BITS)
@@ -304,6 +361,13 @@ def test_numbers_of_every_type_and_order(tmp_path, kind):
         ("no.h5", b"this is no HDF5", "no.h5, which cannot be read"),
         ("no.xlsx", b"PK", "no.xlsx; allowed: a file '.csv'.*; save a spreadsheet as .csv"),
         ("no", b"1", "no; allowed: a file '.csv'"),
+        ("signs.csv", b'id,"a",\t1,0\x85NA\nx2,\x1c3,true\n', "signs.csv, .* that read as a table of .*without signs"),
+        ("long.csv", b"a,b\n" + b"x" * 200_000 + b",1\n", "long.csv, which cannot be read .field larger"),
+        (
+            "huge.csv",
+            b"a,b\n1" + b"0" * 400 + b",1\n2,3\n",
+            "got inf in line 2, column 'a' of .*huge.csv; allowed: finite",
+        ),
     ],
 )
 def test_files_that_are_something_else(tmp_path, name, content, message):

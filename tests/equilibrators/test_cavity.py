@@ -21,14 +21,16 @@ def machine(visible, hidden, *, scale, units=("spin", "spin"), seed=0):
     return machines.with_biases(net, seed + 1)
 
 
+@eqx.filter_jit
+@eqx.filter_value_and_grad
+def log_partition(network, how, state, temperature):
+    return -how.free_energy(conditioned(network, (), temperature), state) / temperature
+
+
 def moments(network, how, temperature=1.0, start=None):
     """ln Z, the means and the pair averages <v_i h_mu> that an equilibrator's free energy implies."""
     rest = eq.equilibrate(network, how, start, temperature=temperature)
-
-    def log_partition(net):
-        return -how.free_energy(conditioned(net, (), temperature), rest.state) / temperature
-
-    value, slope = eqx.filter_value_and_grad(log_partition)(network)
+    value, slope = log_partition(network, how, rest.state, jnp.asarray(temperature))
     assert bool(rest.converged)
     return value, [slope.layers[0].bias, slope.layers[1].bias, slope.couplings[0].weights], rest
 

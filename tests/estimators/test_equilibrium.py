@@ -88,6 +88,29 @@ def test_a_row_of_weight_two_is_there_twice():
     np.testing.assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
 
 
+def test_weights_that_are_no_whole_numbers_decide_between_labels():
+    """Every row is there with both labels; the one that counts nine times as much is learned, in a fit and in passes."""
+    X, y = make_moons(60, noise=0.1, random_state=0)
+    both, labels = np.concatenate([X, X]), np.concatenate([y, 1 - y])
+    weights = np.repeat([0.1, 0.9], 60)
+    model = EquilibriumClassifier((20,), max_iter=40, random_state=0).fit(both, labels, sample_weight=weights)
+    assert model.score(X, 1 - y) > 0.8
+    model = EquilibriumClassifier((20,), random_state=0)
+    for _ in range(40):
+        model.partial_fit(both, labels, sample_weight=weights)
+    assert model.score(X, 1 - y) > 0.8
+
+
+def test_a_bar_is_shown_to_those_who_ask(monkeypatch, capsys):
+    monkeypatch.setattr("equilibria.progress._DELAY", 0.0)
+    X, y = make_moons(60, noise=0.1, random_state=0)
+    for kind in (EquilibriumClassifier, EquilibriumRegressor):
+        kind((8,), max_iter=3, random_state=0).fit(X, y)
+        assert capsys.readouterr().err == ""
+        kind((8,), max_iter=3, random_state=0, verbose=1).fit(X, y)
+        assert "training" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", [EquilibriumClassifier, EquilibriumRegressor])
 def test_a_rate_that_is_too_high_is_said(kind):
     X, y = make_moons(100, noise=0.1, random_state=0)

@@ -4,7 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equilibria.estimators import RBM
+from equilibria.estimators import (
+    RBM,
+    BinarySynapseRBM,
+    EquilibriumClassifier,
+    EquilibriumRegressor,
+    HopfieldMemory,
+)
 
 NAMES = ["age", "dose", "marker", "status"]
 BITS = np.random.default_rng(0).integers(0, 2, (20, 4))
@@ -32,3 +38,21 @@ def test_counts_are_not_taken_for_gaussian_features_in_silence():
         UserWarning, match="whole numbers from 0 to 7: taken as Gaussian features; visible='gaussian' says"
     ):
         RBM(2, batch_size=10, n_iter=1, random_state=0).fit(7 * BITS)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "numbers"),
+    [
+        (RBM(2, batch_size=10, n_iter=2), {"contrast"}),
+        (BinarySynapseRBM(2, n_iter=2), {"bound"}),
+        (EquilibriumClassifier((2,), max_iter=2), {"cost", "error"}),
+        (EquilibriumRegressor((2,), max_iter=2), {"cost"}),
+        (HopfieldMemory(sleep=1.0), {"patterns", "stable"}),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_every_estimator_tells_how_it_learned(estimator, numbers):
+    history = estimator.fit(BITS, BITS[:, 0]).history_
+    assert history.sizes["step"] >= 1
+    assert numbers <= set(history)
+    assert all(np.isfinite(history[name]).all() for name in numbers)

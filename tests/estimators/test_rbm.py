@@ -1,5 +1,6 @@
 """The scikit-learn side of restricted Boltzmann machines."""
 
+from dataclasses import fields
 from typing import get_args
 
 import jax
@@ -8,16 +9,18 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 from sklearn.neural_network import BernoulliRBM
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import equilibria as eq
+from equilibria.app.options import Rbm
 from equilibria.estimators import RBM
 from equilibria.learn.names import LikelihoodRecipe
 from equilibria.learn.opening import natural_rate
-from equilibria.learn.recipes import LIKELIHOOD
+from equilibria.learn.recipes import LIKELIHOOD, likelihood_recipe
+from equilibria.measure.verdict import independent_sites
 
 WORDS = np.random.default_rng(0).choice([0.0, 1.0], (40, 5), p=[0.3, 0.7]) * [1, 1, 0, 1, 1]
 
@@ -164,6 +167,39 @@ def test_the_rate_follows_from_the_data_and_is_said():
 def test_a_machine_that_is_worse_than_independent_features_says_so():
     with pytest.warns(UserWarning, match=r"worse than independent neurons: .* lower the learning rate.* was 50"):
         RBM(n_components=3, n_iter=20, learning_rate=50.0, random_state=0).fit(CLUSTERS)
+
+
+def test_a_search_over_sizes_finds_the_clusters():
+    """Six clusters take three hidden neurons at least: two know four states. Scores of both sizes are log-likelihoods."""
+    rng = np.random.default_rng(5)
+    centres, chosen = rng.random((6, 40)) < 0.5, rng.integers(0, 6, 400)
+    rows = (centres[chosen] ^ (rng.random((400, 40)) < 0.05)).astype(float)
+    search = GridSearchCV(RBM(random_state=0), {"n_components": [2, 64]}, cv=2, refit=False).fit(rows)
+    small, large = search.cv_results_["mean_test_score"]
+    assert large > small + 2  # by far more than the error of ln Z
+    learned, held = next(KFold(2).split(rows))
+    for place, (size, how) in enumerate(
+        {2: {"method": "exact"}, 64: {"method": "ais", "steps": 10_000, "key": 7}}.items()
+    ):
+        network = RBM(size, random_state=0).fit(rows[learned]).network_
+        found = eq.log_likelihood(network, rows[held], **how)  # ln Z by another method, or with ten times as many steps
+        # Two scores that are off by less than half of what is between them are in the right order.
+        assert abs(search.cv_results_["split0_test_score"][place] - found.value) < (large - small) / 2
+        assert found.value > independent_sites(network, rows[held])
+
+
+def test_the_command_line_learns_as_the_estimator_does():
+    """What one default is shown to do on the panel of tables, the other does."""
+    asked, params = {field.name: field.default for field in fields(Rbm)}, RBM().get_params()
+    for option, parameter in {
+        "recipe": "recipe", "steps": "steps", "final_rate": "final_rate", "batch_size": "batch_size", "l1": "l1", "l2": "l2",
+        "hidden_units": "hidden", "visible_units": "visible", "epochs": "n_iter",
+    }.items():  # fmt: skip
+        assert asked[option] == params[parameter]
+    assert int(asked["hidden"]) == params["n_components"]
+    assert (asked["learning_rate"], params["learning_rate"]) == (None, "auto")
+    assert (asked["chains"], params["n_chains"]) == (None, params["batch_size"])  # none: as many as examples in a batch
+    assert params["centered_gradient"] is likelihood_recipe("pcd", steps=1).centered_gradient
 
 
 @pytest.mark.parametrize(

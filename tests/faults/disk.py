@@ -94,6 +94,15 @@ def _failing(faulty: _Faulty):
         yield
 
 
+def full(patch) -> None:
+    """From now on the disk is full, by a `MonkeyPatch`: nothing that is written comes to it."""
+
+    def flush(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    patch.setattr(os, "fsync", flush)
+
+
 def _checkpoint(folder, version):
     files.save(folder, version, {"a": np.full(50, version)}, {"version": version})
 

@@ -17,20 +17,16 @@ from faults.nursery import Nursery
 from faults.tally import Tally
 
 
-def kills(count: int, cache: str, work=tuple(workloads.WORK), seed: int = 0) -> Tally:
+def kills(count: int, nursery: Nursery, work=tuple(workloads.WORK), seed: int = 0) -> Tally:
     """Kill workers `count` times, in turn of all kinds of work, and let each piece of work come to its end."""
     outcomes, broken = Counter(), []
     with tempfile.TemporaryDirectory() as folder:
-        nursery = Nursery(cache, Path(folder) / "errors")
-        try:
-            for place, name in enumerate(work):
-                share = count // len(work) + (place < count % len(work))
-                one = _Killed(nursery, name, Path(folder) / name, np.random.default_rng((seed, place)))
-                one.kill(share)
-                outcomes.update(one.outcomes)
-                broken += one.broken
-        finally:
-            nursery.close()
+        for place, name in enumerate(work):
+            share = count // len(work) + (place < count % len(work))
+            one = _Killed(nursery, name, Path(folder) / name, np.random.default_rng((seed, place)))
+            one.kill(share)
+            outcomes.update(one.outcomes)
+            broken += one.broken
     return Tally("kills at random moments, resumed", count, outcomes, broken)
 
 
@@ -48,9 +44,9 @@ class _Killed:
 
     def _through(self, folder: Path) -> float:
         began = time.monotonic()
-        self.nursery.start(self.name, folder)
-        if self.nursery.end():
-            self.broken.append(f"{self.name}: {self.nursery.said()}")
+        worker = self.nursery.start(self.name, folder)
+        if self.nursery.end(worker):
+            self.broken.append(f"{self.name}: {self.nursery.said(worker)}")
         return time.monotonic() - began
 
     def kill(self, count: int) -> None:
@@ -58,7 +54,8 @@ class _Killed:
         done, before = 0, 0
         while done < count and not self.broken:
             folder = self.folder / str(self.number)
-            ended = self._one(folder, wait=done % 2 == 1)
+            worker = self.nursery.start(self.name, folder)
+            ended = self._killed(worker, folder, wait=done % 2 == 1)
             if ended == -signal.SIGKILL:
                 done += 1
                 before = self._looked_after(folder, before)
@@ -66,13 +63,12 @@ class _Killed:
                 self._finished(folder)
                 before = 0
             else:
-                self.broken.append(f"{self.name} ended with {ended}: {self.nursery.said()}")
+                self.broken.append(f"{self.name} ended with {ended}: {self.nursery.said(worker)}")
         if not self.broken and (self.folder / str(self.number)).exists():
             self._through(self.folder / str(self.number))
             self._finished(self.folder / str(self.number))
 
-    def _one(self, folder: Path, *, wait: bool) -> int:
-        worker = self.nursery.start(self.name, folder)
+    def _killed(self, worker: int, folder: Path, *, wait: bool) -> int:
         if wait:  # until a file is being written, and then some milliseconds more
             _until_something_changes(folder, self.seconds)
             time.sleep(self.draw.uniform(0, 0.01))
@@ -80,7 +76,7 @@ class _Killed:
             time.sleep(self.draw.uniform(0, self.seconds))
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
-        return self.nursery.end()
+        return self.nursery.end(worker)
 
     def _looked_after(self, folder: Path, before: int) -> int:
         """How far the work is now: not behind where it was."""

@@ -16,34 +16,27 @@ from faults.tally import Tally
 WORK = ("train", "grid", "reproduce")
 
 
-def pairs(count: int, cache: str, work=WORK, seed: int = 0) -> Tally:
+def pairs(count: int, nursery: Nursery, work=WORK, seed: int = 0) -> Tally:
     """Start two workers a little apart: each finishes or says that another is at work, and what is left is right."""
     draw, outcomes, broken = np.random.default_rng(seed), Counter(), []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        both = [Nursery(cache, folder / f"errors-{side}") for side in "ab"]
-        try:
-            whole = {name: _through(both[0], name, folder / name / "whole") for name in work}
-            for number in range(count):
-                name = work[number % len(work)]
-                here = folder / name / str(number)
-                before = [len(nursery.said()) for nursery in both]
-                both[0].start(name, here)
-                time.sleep(draw.uniform(0, 0.3))
-                both[1].start(name, here)
-                ends = [nursery.end() for nursery in both]
-                said = [nursery.said(length) for nursery, length in zip(both, before, strict=True)]
-                broken += _verdict(name, here, whole[name], ends, said)
-                outcomes["both finished" if ends == [0, 0] else "one finished, one was refused"] += 1
-        finally:
-            for nursery in both:
-                nursery.close()
+        whole = {name: _through(nursery, name, folder / name / "whole") for name in work}
+        for number in range(count):
+            name = work[number % len(work)]
+            here = folder / name / str(number)
+            first = nursery.start(name, here)
+            time.sleep(draw.uniform(0, 0.3))
+            both = (first, nursery.start(name, here))
+            ends = [nursery.end(worker) for worker in both]
+            broken += _verdict(name, here, whole[name], ends, [nursery.said(worker) for worker in both])
+            outcomes["both finished" if ends == [0, 0] else "one finished, one was refused"] += 1
     return Tally("two processes at the same work in one folder", count, outcomes, broken)
 
 
 def _through(nursery: Nursery, name: str, folder: Path):
-    nursery.start(name, folder)
-    assert nursery.end() == 0, nursery.said()
+    worker = nursery.start(name, folder)
+    assert nursery.end(worker) == 0, nursery.said(worker)
     return workloads.outcome(name, folder)
 
 

@@ -156,7 +156,7 @@ def test_reproduce_computes_its_grids_on_the_cluster(cluster, tmp_path, monkeypa
         computed = dict(client.run(lambda dask_worker: (os.getpid(), dask_worker.state.executed_count)).values())
     assert computed.keys() == {worker.pid for worker in cluster.workers}
     assert all(computed.values())
-    assert sum(computed.values()) == len(tiny.sleeps) * len(tiny.loads)
+    assert sum(computed.values()) == len(tiny.sleeps) * len(tiny.loads) * tiny.networks
     main([*command, str(tmp_path / "here")])
     here, remote = (files.load_dataset(tmp_path / name / "result.nc") for name in ("here", "remote"))
     xr.testing.assert_equal(here, remote)

@@ -83,7 +83,7 @@ def test_without_feedback_the_feedforward_gradient_is_plain_back_propagation():
 
     batch = jax.tree.map(jnp.float32, BATCH)
     found = feedforward_backprop().step(NET, batch, key=jax.random.key(0))
-    expected = jax.grad(objective)([coupling.weights for coupling in NET.couplings])
+    expected = jax.jit(jax.grad(objective))([coupling.weights for coupling in NET.couplings])
     for coupling, wanted in zip(found.gradient.couplings, expected, strict=True):
         np.testing.assert_allclose(coupling.weights, wanted, atol=1e-6)
     assert found.report["cost"] == pytest.approx(float(objective([c.weights for c in NET.couplings])), rel=1e-5)

@@ -88,7 +88,7 @@ def test_a_time_limit_by_a_clock_that_ticks_slowly(monkeypatch):
         return now[0] // (1 / 64) / 64
 
     monkeypatch.setattr(time, "perf_counter", clock)
-    run = trained(10**6, callbacks=[eq.TimeLimit(0.05)], record=[1])
+    run = trained(10**4, callbacks=[eq.TimeLimit(0.05)], record=[1])
     assert run.stopped == "the time limit of 0.05 s is reached"
 
 

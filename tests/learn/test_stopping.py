@@ -67,7 +67,7 @@ def test_less_may_be_better():
 
 
 def test_a_time_limit_ends_the_chunk_under_way(tmp_path):
-    run = eq.train(MACHINE, DATA, eq.cd(1), epochs=10**7, callbacks=[eq.TimeLimit(1.0)], checkpoint=tmp_path, **OPTIONS)
+    run = eq.train(MACHINE, DATA, eq.cd(1), epochs=10**5, callbacks=[eq.TimeLimit(1.0)], checkpoint=tmp_path, **OPTIONS)
     assert run.stopped == "the time limit of 1 s is reached"
     step = int(run.history["step"][-1])
     again = eq.train(MACHINE, DATA, eq.cd(1), steps=step, checkpoint=tmp_path, resume=True, **OPTIONS)

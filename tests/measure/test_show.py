@@ -32,3 +32,9 @@ def test_a_run_shows_its_last_row():
     run = eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), steps=2, key=1)
     assert f"{float(run.history['contrast'][-1]):.4g}" in run._repr_html_()
     assert "2 steps, to its end" in run._repr_html_()
+
+
+def test_an_estimate_shows_value_and_error_with_its_note_escaped():
+    shown = eq.Estimate(-84.3, 0.2, note="<chains> did not mix")._repr_html_()
+    assert "-84.30 ± 0.20" in shown
+    assert "&lt;chains&gt; did not mix" in shown

@@ -1,6 +1,7 @@
 """Rules that store patterns: Hebb, sleep, pseudo-inverse, examples; against the matrices they stand for."""
 
 import re
+import warnings
 
 import jax
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import equilibria as eq
 import oracle
+from equilibria.model.couplings.factored import slept
 
 PATTERNS = np.asarray(eq.data.random_patterns(6, 30, key=jax.random.key(0)))
 CORRELATED = np.asarray(eq.data.correlated_patterns(6, 30, 0.4, key=jax.random.key(1)))
@@ -101,9 +103,9 @@ def test_examples_give_the_couplings_of_the_lecture(supervised, sleep):
     whole = (
         (means.T @ means if supervised else np.einsum("kai,kaj->ij", EXAMPLES, EXAMPLES, dtype=float) / 9) / scale / 30
     )
-    slept = (1 + sleep) * whole @ np.linalg.inv(np.eye(30) + sleep * whole)
+    after = (1 + sleep) * whole @ np.linalg.inv(np.eye(30) + sleep * whole)
     found = oracle.matrix(eq.hopfield_from_examples(EXAMPLES, supervised=supervised, sleep=sleep))
-    np.testing.assert_allclose(found, off_diagonal(slept), atol=2e-6)
+    np.testing.assert_allclose(found, off_diagonal(after), atol=2e-6)
 
 
 def test_perfect_examples_are_the_patterns():
@@ -136,3 +138,17 @@ def test_zeros_and_ones_are_taken_with_a_note():
 def test_refused_with_a_reason(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("sleep", [3.0, np.inf])
+def test_more_factors_than_neurons_sleep_by_the_smaller_matrix(sleep):
+    """Forty examples of twelve neurons: the couplings are those of the 12 x 12 matrix, function by function of it."""
+    rows = np.random.default_rng(4).normal(size=(40, 12))
+    whole = rows.T @ rows / 12
+    values, vectors = np.linalg.eigh(whole)
+    gains = 1 / values if np.isinf(sleep) else (1 + sleep) / (1 + sleep * values)
+    with warnings.catch_warnings():  # forty patterns in twelve dimensions are dependent, which is said
+        warnings.simplefilter("ignore")
+        found = slept(rows, sleep)
+    assert found.shape == rows.shape
+    np.testing.assert_allclose(found.T @ found / 12, (vectors * gains * values) @ vectors.T, atol=1e-9)

@@ -20,6 +20,19 @@ names = ["-".join([type(unit).__name__, *map(str, jax.tree.leaves(unit))]) for u
 every_unit = pytest.mark.parametrize("unit", UNITS, ids=names)
 
 
+@eqx.filter_jit
+def answer(unit, question, *given):
+    """What a unit answers, compiled once for all units of a kind: operation by operation each would be compiled apart."""
+    return getattr(unit, question)(*given)
+
+
+@eqx.filter_jit
+def slopes(unit, fields):
+    """The derivatives of the cumulant, of the mean, and of the entropy over that of the mean."""
+    found = [jax.vmap(jax.grad(function))(fields) for function in (unit.cumulant, unit.mean, unit.entropy)]
+    return found[0], found[1], found[2] / found[1]
+
+
 def graded_energy(unit, s):
     """k [p ln p + (1 - p) ln(1 - p)] + q s^2 / 2 with p the fraction of the way from the lowest value to the highest."""
     low, high = unit.bounds
@@ -73,28 +86,27 @@ def moments_by_integration(unit, field):
 def test_moments_agree_with_integration(unit):
     for field in FIELDS.astype(float):
         cumulant, mean, variance = moments_by_integration(unit, field)
-        np.testing.assert_allclose(unit.cumulant(field), cumulant, rtol=2e-6, atol=2e-6)
-        np.testing.assert_allclose(unit.mean(field), mean, rtol=2e-6, atol=1e-6)
-        np.testing.assert_allclose(unit.variance(field), variance, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(answer(unit, "cumulant", field), cumulant, rtol=2e-6, atol=2e-6)
+        np.testing.assert_allclose(answer(unit, "mean", field), mean, rtol=2e-6, atol=1e-6)
+        np.testing.assert_allclose(answer(unit, "variance", field), variance, rtol=2e-5, atol=1e-6)
 
 
 @every_unit
 def test_mean_and_variance_are_derivatives_of_the_cumulant(unit):
     with jax.enable_x64(True):
         unit = jax.tree.map(lambda leaf: leaf.astype(float), unit)
-        slopes = jax.jit(lambda fields: [jax.vmap(jax.grad(f))(fields) for f in (unit.cumulant, unit.mean)])
         fields = FIELDS[1:-1].astype(float)
-        mean, variance = slopes(fields)
-        np.testing.assert_allclose(mean, unit.mean(fields), rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(variance, unit.variance(fields), rtol=1e-6, atol=1e-7)
+        mean, variance, _ = slopes(unit, fields)
+        np.testing.assert_allclose(mean, answer(unit, "mean", fields), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(variance, answer(unit, "variance", fields), rtol=1e-6, atol=1e-7)
 
 
 @every_unit
 def test_draws_have_the_moments(unit):
     draws = 20_000
     fields = jnp.repeat(FIELDS[:, None], draws, 1)
-    samples = np.asarray(eqx.filter_jit(type(unit).sample)(unit, jax.random.key(0), fields), np.float64)
-    mean, variance = np.asarray(unit.mean(FIELDS)), np.asarray(unit.variance(FIELDS))
+    samples = np.asarray(answer(unit, "sample", jax.random.key(0), fields), np.float64)
+    mean, variance = (np.asarray(answer(unit, name, jnp.asarray(FIELDS))) for name in ("mean", "variance"))
     error = np.sqrt(variance / draws)
     assert (np.abs(samples.mean(1) - mean) <= 5 * error + 1e-6).all()
     fourth = ((samples - mean[:, None]) ** 4).mean(1)
@@ -108,17 +120,20 @@ def test_draws_have_the_moments(unit):
 def test_mode_is_the_low_temperature_limit(unit):
     temperature = 1e-4
     fields = FIELDS[FIELDS != 0]  # at zero field the mode of a two-state unit is a convention
-    cold = unit.heated(temperature).mean(fields / temperature)
-    np.testing.assert_allclose(cold, unit.mode(fields), atol=2e-2)  # widths are sqrt(temperature) or less
-    np.testing.assert_allclose(unit.heated(0.3).mode(fields / 0.3), unit.mode(fields), rtol=1e-6, atol=1e-12)
+    cold = answer(unit.heated(temperature), "mean", fields / temperature)
+    mode = answer(unit, "mode", fields)
+    np.testing.assert_allclose(cold, mode, atol=2e-2)  # widths are sqrt(temperature) or less
+    warm = answer(unit.heated(0.3), "mode", fields / np.float32(0.3))
+    np.testing.assert_allclose(warm, mode, rtol=1e-6, atol=1e-12)
 
 
 @every_unit
 def test_mode_minimises_the_energy(unit):
     candidates = np.array(unit.levels) if unit.levels else np.linspace(*np.clip(unit.bounds, -200, 200), 200_001)
     for field in FIELDS:
-        energies = np.asarray(unit.self_energy(candidates)) - field * candidates
-        best = float(unit.self_energy(unit.mode(field)) - field * unit.mode(field))
+        energies = np.asarray(answer(unit, "self_energy", candidates)) - field * candidates
+        mode = answer(unit, "mode", field)
+        best = float(answer(unit, "self_energy", mode)) - field * float(mode)
         assert best <= energies.min() + 1e-5 * max(1.0, abs(energies.min()))
 
 
@@ -127,12 +142,11 @@ def test_entropy_is_the_legendre_transform(unit):
     """S(m) = min over x of c(x) - x m, with slope -x."""
     with jax.enable_x64(True):
         unit = jax.tree.map(lambda leaf: leaf.astype(float), unit)
-        grid = jnp.linspace(-8, 8, 4001)
-        fields = jnp.array([-1.1, 0.2, 0.9])
-        transform = jax.jit(lambda: (unit.cumulant(grid) - grid * unit.mean(fields)[:, None]).min(1))()
-        np.testing.assert_allclose(unit.entropy(fields), transform, atol=1e-5)
-        slopes = jax.jit(jax.vmap(lambda field: jax.grad(unit.entropy)(field) / jax.grad(unit.mean)(field)))(fields)
-        np.testing.assert_allclose(slopes, -fields, rtol=1e-6)
+        grid, fields = np.linspace(-8, 8, 4001), np.array([-1.1, 0.2, 0.9, 1.0, -0.3, 0.5])  # as many as above
+        cumulant, mean = np.asarray(answer(unit, "cumulant", grid)), np.asarray(answer(unit, "mean", fields))
+        transform = (cumulant - grid * mean[:, None]).min(1)
+        np.testing.assert_allclose(answer(unit, "entropy", fields), transform, atol=1e-5)
+        np.testing.assert_allclose(slopes(unit, fields)[2], -fields, rtol=1e-6)
 
 
 @every_unit
@@ -188,9 +202,11 @@ def test_clipped_neurons_in_fields_of_any_size(field, stiffness):
     """Far beyond an edge the law is exponential there: its mean lies 1 / slope from it, and that is its width."""
     unit = eq.Clipped(stiffness)
     slope = field - stiffness
-    np.testing.assert_allclose(unit.mean(-field), 1 / field, rtol=1e-3)
-    np.testing.assert_allclose(unit.mean(field), 1 - 1 / slope, rtol=1e-6)
-    np.testing.assert_allclose(unit.variance(field), slope**-2, rtol=1e-2)
-    np.testing.assert_allclose(unit.variance(-field), field**-2, rtol=1e-2)
-    np.testing.assert_allclose(unit.cumulant(-field), -np.log(field), rtol=1e-5)
-    np.testing.assert_allclose(unit.cumulant(field), field - stiffness / 2 - np.log(slope), rtol=1e-6)
+    expected = {
+        "mean": (1 / field, 1e-3, 1 - 1 / slope, 1e-6),
+        "variance": (field**-2, 1e-2, slope**-2, 1e-2),
+        "cumulant": (-np.log(field), 1e-5, field - stiffness / 2 - np.log(slope), 1e-6),
+    }
+    for question, (below, loose, above, tight) in expected.items():
+        np.testing.assert_allclose(answer(unit, question, -np.float32(field)), below, rtol=loose)
+        np.testing.assert_allclose(answer(unit, question, np.float32(field)), above, rtol=tight)

@@ -23,7 +23,6 @@ def package(tmp_path, monkeypatch):
 
 def forget():
     code._uses.cache_clear()
-    code._bare.cache_clear()
 
 
 def changed(package, name, edit):

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import equilibria as eq
@@ -319,8 +320,6 @@ def test_data_sets_side_by_side_are_learned_as_if_alone(planted):
 
 
 def test_minibatches_prior_bias_and_optimiser(planted):
-    import optax
-
     fields, data = planted
     run = learn_synapses(
         data, 2, steps=300, every=300, batch_size=120, prior=0.2, learn_bias=True, optimiser=optax.adam(0.05), key=0
@@ -342,6 +341,17 @@ def test_resuming_is_the_same_as_not_stopping(planted, tmp_path):
     assert whole.history.identical(resumed.history)
     with pytest.raises(ValueError, match="a run with another"):
         learn_synapses(data[:100], 2, steps=8, key=0, checkpoint=tmp_path, resume=True)
+    for change, named in (
+        ({"prior": 0.2}, "rule"),
+        ({"learn_bias": True}, "rule"),
+        ({"how": "cavity"}, "rule"),
+        ({"temperature": 2.0}, "model"),
+        ({"learning_rate": 0.2}, "learning_rate"),
+        ({"optimiser": optax.adam(0.1)}, "optimiser"),
+        ({"key": 1}, "key"),
+    ):
+        with pytest.raises(ValueError, match=f"a run with another {named}: .*, here "):
+            learn_synapses(data, 2, **{"steps": 8, "key": 0, "checkpoint": tmp_path, "resume": True} | change)
 
 
 def test_observations_are_recorded(planted):

@@ -6,9 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from equilibria.papers.decelle2017 import curve, fig1, phases
+from equilibria.papers.decelle2017 import curve, fig1, phases, statements
 from equilibria.papers.decelle2017.ensemble import finite_size_error, machine, measure
-from equilibria.progress import progress
 from equilibria.theory import fixed_points
 
 
@@ -61,13 +60,17 @@ def test_paramagnet_and_spin_glass_are_told_apart():
 
 def test_a_linear_machine_trained_by_its_exact_gradient_follows_the_flow():
     """One ascent is off by an error of first order in its rate: halving the rate halves it."""
-    config = fig1.Config(visible=12, hidden=8, samples=200, scale=0.05, variances=(4.0, 2.0), duration=6.0, records=12)
-    coarse, fine = (fig1.run(replace(config, rate=rate), progress) for rate in (config.rate, config.rate / 2))
+    config = fig1.Config(
+        visible=12, hidden=8, samples=200, scale=0.05, variances=(4.0, 2.0), duration=6.0, records=12, seeds=1
+    )
+    coarse, fine = (fig1.run(replace(config, rate=rate)).isel(seed=0) for rate in (config.rate, config.rate / 2))
     errors = [float(np.abs(data["strength"] - data["flow_strength"]).max()) for data in (coarse, fine)]
     assert errors[0] / errors[1] == pytest.approx(2, rel=0.15)
     assert errors[1] < 0.02  # of strengths that grow to about 0.9
     assert float(fine["gap"].max()) < 1e-6  # extrapolated to rate 0
     assert float(fine["strength"][-1, 0]) > 0.8
+    # as printed the rotations have another sign and a factor 2, so that they miss by three times what they should be
+    assert float(fine["misprint"]) == pytest.approx(3, rel=1e-3)
     # the mode of lower variance starts later: it ends lower, and above where it began
     assert 0.05 < float(fine["strength"][-1, 1]) < float(fine["strength"][-1, 0])
 
@@ -75,7 +78,7 @@ def test_a_linear_machine_trained_by_its_exact_gradient_follows_the_flow():
 @pytest.mark.slow
 def test_spins_that_learn_clusters_follow_the_deterministic_curve():
     visible, hidden, rate = 60, 40, 2e-3
-    data = curve.clusters(300, visible, (0.6, 0.4), 0.8, random=np.random.default_rng(6))
+    data = curve.clusters(300, visible, (0.6, 0.4), 0.8, random=np.random.default_rng(6)).data
     lengths = {"rate": rate, "duration": 0.48, "records": 8, "chains": 300, "sweeps": 2}
     laws = {"start": ("bernoulli", "gaussian")}
     found = curve.compare(data, hidden=hidden, laws=laws, modes=3, scale=0.01, seed=6, **lengths)
@@ -83,7 +86,8 @@ def test_spins_that_learn_clusters_follow_the_deterministic_curve():
     assert found["message"].values[0] == ""
     # components of 40 hidden units stand for their law: a relative error of order 1/sqrt(40)
     np.testing.assert_allclose(measured[:, :2], predicted[:, :2], rtol=hidden**-0.5)
-    late = curve.crossing(found["time"].values, measured[:, 1]) / curve.crossing(found["time"].values, predicted[:, 1])
+    times = found["time"].values
+    late = statements.crossing(times, measured[:, 1]) / statements.crossing(times, predicted[:, 1])
     assert abs(late - 1) < hidden**-0.5
     assert (measured[-1, :2] > 1.2).all()
     assert (measured[:, 2] < 0.5).all()

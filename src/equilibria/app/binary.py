@@ -9,6 +9,7 @@ import numpy as np
 import equilibria as eq
 from equilibria import check, files
 from equilibria.app import pictures, runs
+from equilibria.app.machines import checked
 from equilibria.app.memory import as_spins
 from equilibria.app.options import Synapses
 from equilibria.app.training import going_on, read
@@ -20,7 +21,7 @@ def train(options: Synapses) -> int:
     """Learn the distribution of binary weights, and leave the decoded machine in `out`/machine and in machine.safetensors."""
     split = read(options, "two-valued")
     spins = as_spins(split.rows)
-    out = options.out
+    out, hidden = options.out, check.count("hidden", options.hidden)
     runs.begin(out, "synapses", dataclasses.asdict(options), split.features.described())
     limit = [] if options.time_limit is None else [eq.TimeLimit(options.time_limit)]
     count = len(spins)
@@ -32,7 +33,7 @@ def train(options: Synapses) -> int:
     with going_on(out):
         run = eq.learn_synapses(
             spins,
-            check.count("hidden", options.hidden),
+            hidden,
             steps=steps,
             how=None if options.e_step == "auto" else options.e_step,
             batch_size=batch,
@@ -53,6 +54,7 @@ def train(options: Synapses) -> int:
     weights = np.asarray(run.synapses.mean)
     header = ["feature", *pictures.hidden_names(weights)]
     pictures.write_csv(out / "filters.csv", header, split.features.names, weights)
+    checked(network, spins, options.seed, options.quiet)
     bound = f"bound {float(run.history['bound'][-1]):.2f}, " if "bound" in run.history else ""
     say(f"{out}: {steps} steps, {bound}{weights.size:,} weights of one bit in {size:,} bytes (machine.safetensors)")
     return 0

@@ -28,29 +28,37 @@ class Found(NamedTuple):
     Attributes:
         logs: ln p of each of them, in nats.
         log_z: ln Z with its error.
+        shares: how much each of them counts, one in all.
     """
 
     logs: np.ndarray
     log_z: eq.Estimate
+    shares: np.ndarray
 
     @property
     def value(self) -> float:
         """The mean over examples."""
-        return float(self.logs.mean())
+        return float(self.logs @ self.shares)
 
     @property
     def error(self) -> float:
         """One standard error of the mean, with that of ln Z."""
-        return float(np.hypot(self.logs.std(ddof=1) / np.sqrt(len(self.logs)), self.log_z.error))
+        return float(np.hypot(_spread(self.logs, self.shares), self.log_z.error))
 
 
-def judged(network: eq.Network, held: np.ndarray, seed: int) -> Found:
+def _spread(values: np.ndarray, shares: np.ndarray) -> float:
+    """One standard error of a mean in which each value has its share."""
+    count = len(values)
+    return float(np.sqrt(np.sum(np.square(shares * (values - values @ shares))) * count / (count - 1)))
+
+
+def judged(network: eq.Network, held: np.ndarray, shares: np.ndarray, seed: int) -> Found:
     """ln p of each example held out: ln Z is summed where it can be, else annealed from the means of the data."""
     method: Method = "exact" if summable(network, _EXACT) else "ais"
     options: dict[str, Any] = {"chains": _CHAINS, "steps": _STEPS, "reverse": False, "key": seed}
     log_z = log_partition(network, method, **({} if method == "exact" else options))
     logs = np.asarray(unnormalised(network, {network.names[0]: held}), np.float64) - log_z.value
-    return Found(logs, log_z)
+    return Found(logs, log_z, shares)
 
 
 def difference(one: Found, other: Found) -> tuple[float, float]:
@@ -59,8 +67,8 @@ def difference(one: Found, other: Found) -> tuple[float, float]:
     The examples are the same, so that what they have in common cancels; the errors of ln Z do not.
     """
     each = one.logs - other.logs
-    error = np.sqrt(each.var(ddof=1) / len(each) + one.log_z.error**2 + other.log_z.error**2)
-    return float(each.mean()), float(error)
+    error = np.sqrt(_spread(each, one.shares) ** 2 + one.log_z.error**2 + other.log_z.error**2)
+    return float(each @ one.shares), float(error)
 
 
 def compare(options: Rbm, sizes: Sequence[int], split: Split) -> int:
@@ -69,13 +77,14 @@ def compare(options: Rbm, sizes: Sequence[int], split: Split) -> int:
         check.refuse("hidden", options.hidden, "numbers that differ")
     if not len(split.held):
         check.refuse("validation", options.validation, "a share of at least ten examples, to compare several sizes by")
+    weights = np.ones(len(split.held)) if split.weights is None else split.weights[split.held]
     found: dict[int, Found] = {}
     for size in sizes:
         here = dataclasses.replace(options, out=options.out / f"hidden-{size}", hidden=str(size))
         run = machines.rbm_of_size(here, size, split)
         if run.code:
             return run.code
-        found[size] = judged(run.network, split.unseen, options.seed)
+        found[size] = judged(run.network, split.unseen, weights / weights.sum(), options.seed)
     best = max(found, key=lambda size: found[size].value)
     rows = []
     say(f"log-likelihood of the {len(split.held):,} examples held out, in nats per example")

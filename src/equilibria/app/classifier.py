@@ -14,11 +14,12 @@ import xarray as xr
 
 import equilibria as eq
 from equilibria import check, files, plots
-from equilibria.app import pictures, runs, tables
+from equilibria.app import beside, pictures, runs, tables
 from equilibria.app.machines import sizes_of
 from equilibria.app.options import Classifier
 from equilibria.app.training import Job, learn, read
 from equilibria.app.watch import say
+from equilibria.estimators.nudged import direction, nudged_rule, restless, softmax_cost
 
 _SHOWN = 500  # examples whose accuracy is looked at while learning
 _GAIN = 0.5
@@ -28,22 +29,43 @@ _ROWS = 500
 def train(options: Classifier) -> int:
     """Train a classifier by equilibrium propagation, and leave checkpoints, history.nc and a picture in `out`."""
     hidden = sizes_of(options.layers, "layers")
-    split = read(options, "standardised", options.target)
+    if (options.target is None) == (options.labels is None):
+        given = "nothing, nor labels" if options.target is None else "both a column and labels"
+        check.refuse("target", given, "target=NAME for a column of the table, or labels=FILE for what is no column")
+    split = read(options, "scaled", options.target)
+    if np.isnan(split.features.rows).any():
+        check.refuse("missing", options.missing, "refuse for a classifier: what is clamped must be known")
     labels = split.features.target
+    if options.labels is not None:
+        labels = beside.labels(options.labels, options.data, len(split.features.rows), options.allow_large)
     assert labels is not None  # the table was read with a target
+    labels = beside.as_words(labels)
     classes, numbers = np.unique(labels, return_inverse=True)
     if not 2 <= len(classes) <= 1000:
-        given = f"{options.target!r}, with {len(classes)} different values"
-        check.refuse("target", given, "a column of classes: 2 to 1,000 different words or numbers")
+        argument = "labels" if options.target is None else "target"
+        given = f"{options.target or options.labels!r}, with {len(classes)} different values"
+        check.refuse(argument, given, "a column of classes: 2 to 1,000 different words or numbers")
     targets = np.eye(len(classes), dtype=np.float32)[numbers]
     sizes = [split.features.rows.shape[1], *hidden, len(classes)]
-    units = [eq.Gaussian(), *[eq.Clipped()] * len(hidden), eq.Clipped()]
+    units = [eq.Gaussian(), *[eq.Clipped()] * len(hidden), eq.Gaussian()]
     network = eq.layered(sizes, units=units, gain=_GAIN, key=options.seed)
-    free = eq.Descent(options.sweeps, tolerance=1e-3)
-    nudged = eq.Descent(options.nudged_sweeps, 0.0)
-    rule = eq.equilibrium_propagation(options.nudge, free=free, nudged=nudged)
+    rule = nudged_rule(
+        "equilibrium_propagation",
+        softmax_cost,
+        nudge=options.nudge,
+        sweeps=options.sweeps,
+        nudged_sweeps=options.nudged_sweeps,
+        inputs=sizes[0],
+    )
+    commonest = float(targets[split.learned].mean(axis=0).max())
 
     def finish(network: eq.Network, history: xr.Dataset) -> list[str]:
+        right, complaints = float(history["training"][-1]), restless(history)
+        if right < commonest - 2 * np.sqrt(commonest * (1 - commonest) / _SHOWN):
+            told = f"{right:.0%} of the training data are told right, always naming the commonest class {commonest:.0%}"
+            complaints.append(f"learned nothing: {told}; lower the learning rate")
+        for complaint in complaints:
+            say(f"WARNING: {complaint}")
         pictures.save(options.out / "learning.png", _learning(history))
         return ["learning.png"]
 
@@ -53,7 +75,7 @@ def train(options: Classifier) -> int:
         network=network,
         rule=rule,
         data=(split.rows, targets[split.learned]),
-        optimiser=optax.adam,
+        optimiser=lambda rate: optax.chain(direction(len(sizes) - 1), optax.scale_by_learning_rate(rate)),
         measure="accuracy",
         metrics=_watching(options, split.rows, numbers[split.learned], split.unseen, numbers[split.held]),
         finish=finish,
@@ -98,21 +120,29 @@ def _learning(history: xr.Dataset) -> plots.Figure:
         return figure
 
 
-def evaluate(folder: Path, data: Path, array: str | None, allow_large: bool, about: Mapping[str, Any]) -> int:
+def evaluate(
+    folder: Path, data: Path, array: str | None, allow_large: bool, about: Mapping[str, Any], given: str | None
+) -> int:
     """Say how many of a table's rows are told right, and write the answers as predictions.csv."""
     network = eq.load_network(runs.machine(folder), fallback=True)
-    rows, labels = tables.read_as(data, about["table"], array, allow_large, target=about["target"])
+    target = about.get("target") if given is None else None
+    rows, labels = tables.read_as(data, about["table"], array, allow_large, target=target)
+    if given is not None:
+        labels = beside.labels(given, data, len(rows), allow_large)
     classes = np.array(about["classes"])
     answers = predicted(network, rows, about["sweeps"])
-    text = "\n".join(["prediction", *classes[answers]])
-    files.write_atomic(folder / "predictions.csv", f"{text}\n".encode())
+    text = "\n".join(["prediction", *classes[answers]]) + "\n"
     if labels is None:
-        say(f"{folder / 'predictions.csv'}: {len(rows):,} answers; the table has no column {about['target']!r}")
+        files.write_atomic(folder / "predictions.csv", text.encode())
+        lacking = "no labels were given" if target is None else f"the table has no column {target!r}"
+        say(f"{folder / 'predictions.csv'}: {len(rows):,} answers; {lacking}")
         return 0
-    right = classes[answers] == labels.astype(str)
+    right = classes[answers] == beside.as_words(labels)
     share = float(right.mean())
     error = float(np.sqrt(share * (1 - share) / len(right)))
     report = {"examples": len(rows), "data": str(data), "step": runs.step_of(folder), "accuracy": share, "error": error}
+    say(f"accuracy {share:.4f} ± {error:.4f} on {len(rows):,} examples")
+    files.write_atomic(folder / "predictions.csv", text.encode())
     files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())
-    say(f"accuracy {share:.4f} ± {error:.4f} on {len(rows):,} examples; answers in {folder / 'predictions.csv'}")
+    say(f"  the answers are in {folder / 'predictions.csv'}")
     return 0

@@ -26,6 +26,8 @@ def diagnose(
         check.refuse("run", f"{folder}, a classifier, which comes to rest and draws nothing", "another kind of machine")
     network = eq.load_network(runs.machine(folder), fallback=True)
     rows = None
+    if data is None and array is not None:
+        check.refuse("--array", repr(array), "none without --data")
     if data is not None:
         rows, _ = tables.read_as(data, about.get("table", {}), array, False)
         rows = memory.as_spins(rows) if about.get("kind") == "synapses" else rows
@@ -42,8 +44,8 @@ def diagnose(
         "step": runs.step_of(folder), "sweeps": sweeps, "chains": chains, "tempered": tempered, "seed": seed,
         **{name: value if np.isfinite(value) else None for name, value in numbers.items()},
     }  # fmt: skip
+    say(str(found))  # first: it is not lost where it cannot be written
     files.write_atomic(folder / "diagnosis.json", json.dumps(report, allow_nan=False).encode())
     files.save_dataset(folder / "diagnosis.nc", found.draws)
     pictures.save(folder / "diagnosis.png", found.figure())
-    say(str(found))
     return 0 if found.mixed else 1

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from equilibria import check, files
 from equilibria.app import report as page
 from equilibria.grids.engines import on_cluster
 from equilibria.papers import INDEX, frame
@@ -47,7 +48,8 @@ def report(out: Path, preset: str, jobs: int | None, kept: bool) -> int:
     Returns 1 if a figure could not be made although nothing is missing.
     """
     page.check_place(out)
-    jobs = len(_cores()) if jobs is None else jobs
+    files.check_writable(out)
+    jobs = len(_cores()) if jobs is None else check.count("--jobs", jobs)
     waiting = [] if kept else sorted(INDEX, key=lambda id: -_SECONDS.get(id, _USUAL))
     if waiting:
         print(_announced(waiting, preset, out, jobs), flush=True)

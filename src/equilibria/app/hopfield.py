@@ -117,14 +117,16 @@ def recall(patterns: Path, cue: Path, sleep: float, temperature: float, sweeps: 
     found = eq.retrieve(network, spins[:-1], spins[-1], temperature=temperature, sweeps=sweeps, key=seed)
     closest = paths[int(found.pattern)].name
     panels = np.stack([spins[-1], np.asarray(found.state), spins[int(found.pattern)]])
-    with plots.style(), files.replacing(out) as temporary:
-        figure = plots.image_row(panels.reshape(3, *shown.shape), ["cue", "recalled", closest])
-        figure.savefig(temporary, format="png")
     verdict = "no stored picture; the closest is " if found.spurious else ""
     rest = "" if found.converged is None else f", {'at rest' if found.converged else 'not at rest'}"
     print(
-        f"recalled {verdict}{closest}: overlap {float(found.overlap):.3f} after {int(found.steps)} sweeps{rest}; in {out}"
+        f"recalled {verdict}{closest}: overlap {float(found.overlap):.3f} after {int(found.steps)} sweeps{rest}",
+        flush=True,  # it is not lost where the picture cannot be written
     )
+    with plots.style(), files.replacing(out) as temporary:
+        figure = plots.image_row(panels.reshape(3, *shown.shape), ["cue", "recalled", closest])
+        figure.savefig(temporary, format="png")
+    print(f"  in {out}")
     return int(found.spurious)
 
 
@@ -135,3 +137,9 @@ def _picture(path: Path) -> np.ndarray:
             return np.asarray(image.convert("L"))
     except UnidentifiedImageError:
         check.refuse(str(path), "a file that is no picture", "a picture that Pillow can read")
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # cut short, damaged, or so large that Pillow takes it for a bomb
+        check.refuse(
+            str(path), f"a picture that cannot be read ({error})", "a whole picture of up to 178 million pixels"
+        )

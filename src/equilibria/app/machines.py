@@ -61,13 +61,18 @@ def train_deep(options: Deep) -> int:
 
 
 def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, split: Split) -> Trained:
-    rows = split.rows
+    rows = split.counted(split.learned)
     network = eq.independent_site_biases(network, rows, probabilities=True)
+    measure = watch.measure_of(network, rows)
     recipe = likelihood_recipe(options.recipe, steps=options.steps, chains=options.chains, l1=options.l1, l2=options.l2)
 
     def finish(network: eq.Network, history: pictures.xr.Dataset) -> list[str]:
-        if kind == "rbm" and len(known := rows[watch.complete(rows)]):
-            _checked(network, known, options.seed, options.quiet)
+        known = rows[watch.complete(rows)]
+        if kind == "rbm" and len(known):
+            held = split.counted(split.held)
+            checked(network, known, options.seed, options.quiet, held[watch.complete(held)])
+        elif kind == "deep":
+            _compared(network, rows[: watch.MOST_ROWS], measure)
         return pictures.write_all(options.out, network, history, split.features, rows, options.seed)
 
     job = Job(
@@ -75,23 +80,35 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
         asked=asked,
         network=network,
         rule=recipe,
-        data=rows,
+        data=split.rows,
         optimiser=optax.sgd,
-        measure=watch.measure_of(network, rows),
-        metrics=watch.watching(network, rows, split.unseen, options.seed),
+        measure=measure,
+        metrics=watch.watching(network, rows, split.counted(split.held), options.seed),
         finish=finish,
+        least=watch.independent(network, rows if measure == "reconstruction" else rows[watch.complete(rows)], measure),
     )
     return learn(options, job, split)
 
 
-def _checked(network: eq.Network, rows: np.ndarray, seed: int, quiet: bool) -> None:
-    """Say it loudly where a machine is worse than independent neurons, or nobody can tell."""
+def checked(network: eq.Network, rows: np.ndarray, seed: int, quiet: bool, held: np.ndarray | None = None) -> None:
+    """Say how probable examples are, and loudly where a machine is worse than independent neurons, or nobody can tell."""
     method: Method = "exact" if summable(network, _FEW) else "ais"
     log_z = eq.log_partition(network, method, data=rows, steps=1000, reverse=False, key=seed)
     found = verdict(network, rows, log_z)
     error = f" ± {found.machine.error:.2g}" if found.machine.error else ""
     if not quiet:
-        told = f"log-likelihood {found.machine.value:.4g}{error} nats per example"
+        told = f"log-likelihood {found.machine.value:.4g}{error} nats per example learned from"
+        if held is not None and len(held):
+            told += f", {verdict(network, held, log_z).machine.value:.4g} held out"
         say(f"{told}; independent features {found.independent:.4g}")
     for complaint in found.complaints:
         say(f"WARNING: {complaint}")
+
+
+def _compared(network: eq.Network, rows: np.ndarray, measure: str) -> None:
+    """Say it loudly where a machine is worse than independent features by the measure it was watched with."""
+    rows = rows if measure == "reconstruction" else rows[watch.complete(rows)]
+    found, alone = watch.likelihood(network, rows, measure), watch.independent(network, rows, measure)
+    if not found >= alone - 1e-3 * abs(alone):
+        told = f"worse than independent features: {measure} {found:.4g}, theirs {alone:.4g}"
+        say(f"WARNING: {told}; lower the learning rate, or use more chains")

@@ -16,20 +16,23 @@ from equilibria.app import runs, tables
 from equilibria.app.options import Memory
 from equilibria.app.watch import say
 
+_PATTERNS = "patterns.safetensors"
+
 
 def train(options: Memory) -> int:
     """Store every row, and say how many of them the network holds still."""
+    files.check_writable(options.out)
     features = tables.read(options, "two-valued")
     spins = as_spins(features.rows)
     if files.latest(options.out) is not None:
         check.refuse("--out", f"{options.out}, which holds a run", "another folder: a memory is stored at once")
     network = eq.hopfield(spins, sleep=options.sleep)
+    found = eq.retrieve(network, spins, spins, key=options.seed)
     runs.begin(options.out, "memory", dataclasses.asdict(options) | {"resume": False}, features.described())
+    files.write(options.out / _PATTERNS, {"patterns": spins})  # before the network, with which the folder is whole
     eq.save_network(options.out, network)
-    np.save(options.out / "patterns.npy", spins)
     for note in features.notes:
         say(f"  {note}")
-    found = eq.retrieve(network, spins, spins, key=options.seed)
     still = int(np.sum(np.asarray(found.pattern) == np.arange(len(spins))) - np.sum(np.asarray(found.spurious)))
     capacity = float(eq.theory.hopfield_capacity(0.0, options.sleep))
     load = len(spins) / spins.shape[1]
@@ -53,16 +56,15 @@ def evaluate(
 ) -> int:
     """Let the network fall from every row of a table, and write which memory it came to as recalled.csv."""
     network = eq.load_network(folder, fallback=True)
-    patterns = np.load(folder / "patterns.npy")
+    patterns = files.load(folder / _PATTERNS).arrays["patterns"]
     rows, _ = tables.read_as(data, about["table"], array, allow_large)
     found = eq.retrieve(network, patterns, as_spins(rows), key=seed)
     overlaps, numbers = np.asarray(found.overlap), np.asarray(found.pattern)
+    known = int(np.sum(~np.asarray(found.spurious)))
+    say(f"{known} of {len(rows)} cues end at a memory, mean overlap {overlaps.mean():.4f}")
     lines = [f"{number + 1},{overlap:.6g}" for number, overlap in zip(numbers, overlaps, strict=True)]
     files.write_atomic(folder / "recalled.csv", ("\n".join(["pattern,overlap", *lines]) + "\n").encode())
-    known = int(np.sum(~np.asarray(found.spurious)))
     report = {"examples": len(rows), "data": str(data), "recalled": known, "overlap": float(overlaps.mean())}
     files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())
-    say(
-        f"{known} of {len(rows)} cues end at a memory, mean overlap {overlaps.mean():.4f}; in {folder / 'recalled.csv'}"
-    )
+    say(f"  each of them is in {folder / 'recalled.csv'}")
     return 0

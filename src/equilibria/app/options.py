@@ -61,7 +61,7 @@ class TrainingOptions(TableOptions):
 
     Attributes:
         out: folder for checkpoints, history.nc, and pictures and tables of what was learned.
-        epochs: passes through the data.
+        epochs: passes through the data; by default as many as make about 2,000 updates, from 5 to 300.
         batch_size: examples in an update.
         final_rate: what the learning rate falls to over the epochs, as a fraction; 1 keeps it. A run that is resumed with
             more epochs goes on with the rate it had reached.
@@ -76,7 +76,7 @@ class TrainingOptions(TableOptions):
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    epochs: int = 10
+    epochs: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
     batch_size: int = 100
     final_rate: float = 0.1
     validation: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.1
@@ -88,7 +88,19 @@ class TrainingOptions(TableOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rbm(TrainingOptions):
+class WeighedOptions(TrainingOptions):
+    """What the kinds have whose examples may count differently.
+
+    Attributes:
+        weights: how much each example counts: a file of one number for each, an array in the table's own file, or a column of
+            the table, which is then no feature. By default all count the same.
+    """
+
+    weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|NAME", help_behavior_hint="")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rbm(WeighedOptions):
     """A restricted Boltzmann machine: features and their distribution, without labels.
 
     Several numbers of hidden neurons, as in --hidden 50,100,200, are tried one after the other and compared by the likelihood
@@ -112,7 +124,7 @@ class Rbm(TrainingOptions):
         alphabet: of sequences in a .fasta file.
     """
 
-    hidden: Annotated[str, tyro.conf.arg(metavar="NUMBER[,NUMBER...]")] = "100"
+    hidden: Annotated[str, tyro.conf.arg(metavar="NUMBER[,NUMBER...]")] = "64"
     recipe: LikelihoodRecipe = "pcd"
     steps: int = 1
     chains: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
@@ -125,7 +137,7 @@ class Rbm(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deep(TrainingOptions):
+class Deep(WeighedOptions):
     """A Boltzmann machine with several hidden layers.
 
     Attributes:
@@ -150,25 +162,30 @@ class Deep(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classifier(TrainingOptions):
+class Classifier(WeighedOptions):
     """A classifier that predicts a column by coming to rest, and learns by equilibrium propagation.
 
     Attributes:
         target: the column to predict, of words or numbers.
+        labels: what to predict where it is no column: a file of one word or number for each example, or an array in the
+            table's own file.
         layers: numbers of hidden neurons, from the features up.
         nudge: strength of the nudge.
         sweeps: of the free phase at most.
         nudged_sweeps: of the nudged phases.
-        learning_rate: of Adam, at the start.
+        learning_rate: of the first coupling, at the start; later ones learn more slowly.
+        epochs: passes through the data.
     """
 
-    target: Annotated[str, tyro.conf.arg(metavar="NAME")]
+    target: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
+    labels: Annotated[str | None, tyro.conf.arg(metavar="FILE|NAME", help_behavior_hint="")] = None
     layers: Annotated[str, tyro.conf.arg(metavar="NUMBER[,NUMBER...]")] = "100"
     nudge: float = 0.25
-    sweeps: int = 30
-    nudged_sweeps: int = 10
-    learning_rate: float = 0.003
-    epochs: int = 50
+    sweeps: int = 20
+    nudged_sweeps: int = 5
+    learning_rate: float = 0.4
+    final_rate: float = 0.03
+    epochs: int = 40
     batch_size: int = 32
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from equilibria import files
 from equilibria.app.report import Entry, duration, entries
-from equilibria.papers import PAPERS
+from equilibria.papers import INDEX, PAPERS
 from equilibria.papers.claims import counted, tally
+
+_BEGIN, _END = "<!-- results -->\n", "<!-- end of results -->\n"
 
 
 def write(folder: str | Path) -> Path:
@@ -20,9 +22,49 @@ def write(folder: str | Path) -> Path:
     Returns:
         The path of the table.
     """
-    path = Path(folder) / "README.md"
-    files.write_atomic(path, table(entries(folder)).encode())
+    path, found = Path(folder) / "README.md", entries(folder)
+    files.write_atomic(path, table(found).encode())
     return path
+
+
+def write_summary(page: str | Path, folder: str | Path) -> None:
+    """Put a row for each paper between the two marks of a page, the project's README.
+
+    Args:
+        page: has the lines `<!-- results -->` and `<!-- end of results -->`.
+        folder: holds PAPER/FIGURE/PRESET.
+    """
+    before, _, rest = Path(page).read_text().partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    files.write_atomic(Path(page), f"{before}{_BEGIN}{summary(entries(folder))}{_END}{after}".encode())
+
+
+def summary(entries: list[Entry]) -> str:
+    """A row for each paper: how many of its statements held, of ours, and how many results are of earlier code.
+
+    Args:
+        entries: the results; those that were made before results knew their code are not counted.
+
+    Returns:
+        A table as Markdown.
+
+    >>> summary([]).splitlines()[0]
+    "| paper | figures run at its size | the paper's statements | ours | results of earlier code |"
+    """
+    rows = [
+        "| paper | figures run at its size | the paper's statements | ours | results of earlier code |",
+        "|---|---|---|---|---|",
+    ]
+    for paper, title in PAPERS.items():
+        here = [entry for entry in entries if entry.id.startswith(f"{paper}/") and "code" in entry.made]
+        figures = sum(id.startswith(f"{paper}/") for id in INDEX)
+        kinds = (
+            tally([claim for entry in here for claim in entry.claims if claim.ours == ours]) for ours in (False, True)
+        )
+        told = " | ".join(str(kind) if here else "" for kind in kinds)
+        stale = sum(bool(entry.stale) for entry in here)
+        rows.append(f"| {title} | {len(here)} of {figures} | {told} | {stale if here else ''} |")
+    return "\n".join(rows) + "\n"
 
 
 def table(entries: list[Entry]) -> str:
@@ -97,3 +139,5 @@ def _made(entry: Entry) -> str:
 
 if __name__ == "__main__":
     write(sys.argv[1])
+    for page in sys.argv[2:]:
+        write_summary(page, sys.argv[1])

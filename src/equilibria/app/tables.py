@@ -11,7 +11,9 @@ import numpy as np
 import equilibria as eq
 from equilibria import check
 from equilibria.app import sequences
+from equilibria.app.beside import is_column
 from equilibria.app.options import TableOptions, listed
+from equilibria.estimators.nudged import scales
 
 UNITS = {"binary": eq.Binary, "spin": eq.Spin, "gaussian": eq.Gaussian}
 _OF_KIND = {"bits": "binary", "grey": "binary", "spins": "spin", "real": "gaussian"}
@@ -74,10 +76,11 @@ def reading_of(options: TableOptions) -> dict[str, Any]:
         if len(parts) != 2 or not all(part.strip().isdigit() for part in parts):
             check.refuse("image_shape", repr(options.image_shape), "HEIGHTxWIDTH, such as 28x28")
         shape = (int(parts[0]), int(parts[1]))
+    weights = getattr(options, "weights", None)
     return {
         "array": options.array,
         "columns": listed(options.columns),
-        "drop": listed(options.drop) or [],
+        "drop": [*(listed(options.drop) or []), *([weights] if is_column(weights, options.data) else [])],
         "id_column": None if options.id_column == "none" else options.id_column,
         "header": {"auto": None, "yes": True, "no": False}[options.header],
         "missing": "keep" if options.missing == "sum-out" else "refuse",
@@ -92,8 +95,8 @@ def read(options: TableOptions, units: str = "auto", target: str | None = None) 
 
     Args:
         options: of the command.
-        units: what the features are; "auto" finds out, and refuses counts; "standardised" takes any numbers, brought to
-            mean 0 and variance 1; "two-valued" leaves them as they are, for others to look at.
+        units: what the features are; "auto" finds out, and refuses counts; "scaled" takes any numbers, brought to
+            mean 0 and a spread of about 1; "two-valued" leaves them as they are, for others to look at.
         target: a column that is to be predicted.
 
     Returns:
@@ -114,8 +117,11 @@ def read(options: TableOptions, units: str = "auto", target: str | None = None) 
         offset, spread = np.nanmean(values, 0, dtype=np.float64), np.nanstd(values, 0, dtype=np.float64)
         # A feature without spread, up to rounding, keeps its scale: there is nothing to learn about it.
         scale = np.where(spread > 1e-7 * np.maximum(np.abs(offset), 1e-300), spread, 1.0)
+        if units == "scaled":  # inputs of a classifier, as the estimator takes them
+            scale = scales(np.asarray(values, np.float64))
         values = ((values - offset) / scale).astype(np.float32)
-        notes.append("features are brought to mean 0 and variance 1")
+        spread_told = "a spread of about 1" if units == "scaled" else "variance 1"
+        notes.append(f"features are brought to mean 0 and {spread_told}")
     return Features(
         values,
         table.names,
@@ -157,8 +163,8 @@ def _states(
 
 def _unit(values: np.ndarray, units: str, path: Path) -> str:
     """The kind of the features, if the values are such that it can be."""
-    if units in ("standardised", "two-valued"):
-        return "gaussian" if units == "standardised" else "spin"
+    if units in ("scaled", "two-valued"):
+        return "gaussian" if units == "scaled" else "spin"
     kind = eq.data.kind_of(values)
     if units == "auto" and kind == "counts":
         _refuse_counts(values, path)

@@ -14,11 +14,14 @@ import xarray as xr
 
 import equilibria as eq
 from equilibria import check, files
-from equilibria.app import runs, tables, watch
-from equilibria.app.options import TrainingOptions
+from equilibria.app import beside, runs, tables, watch
 from equilibria.app.tables import Features
 from equilibria.app.watch import say
+from equilibria.estimators.passes import usual_passes
 from equilibria.learn.stopping import REQUEUE
+from equilibria.random import as_key
+
+_LOOKS = 100  # of a run, about
 
 
 class Split(NamedTuple):
@@ -28,11 +31,15 @@ class Split(NamedTuple):
         features: the table.
         learned: the numbers of the rows to learn from.
         held: the numbers of the rows held out.
+        weights: how much each row of the table counts; None where all count the same.
+        seed: of the rows that are drawn by their weights.
     """
 
     features: Features
     learned: np.ndarray
     held: np.ndarray
+    weights: np.ndarray | None = None
+    seed: int = 0
 
     @property
     def rows(self) -> np.ndarray:
@@ -43,6 +50,19 @@ class Split(NamedTuple):
     def unseen(self) -> np.ndarray:
         """The rows held out."""
         return self.features.rows[self.held]
+
+    @property
+    def shares(self) -> np.ndarray | None:
+        """How much each row to learn from counts."""
+        return None if self.weights is None else self.weights[self.learned]
+
+    def counted(self, part: np.ndarray) -> np.ndarray:
+        """The rows of a part, each as often as it counts: with weights so many draws. What is measured is measured on these."""
+        if self.weights is None or not len(part):
+            return self.features.rows[part]
+        shares = self.weights[part]
+        draws = np.random.default_rng([self.seed % 2**32, 3])
+        return self.features.rows[np.sort(draws.choice(part, len(part), p=shares / shares.sum()))]
 
 
 class Job(NamedTuple):
@@ -58,6 +78,7 @@ class Job(NamedTuple):
         measure: what "training" and "validation" in the history are.
         metrics: a function of the network that gives them.
         finish: keeps and draws what was learned, and returns the names of the files.
+        least: what independent features have of the measure.
     """
 
     kind: str
@@ -69,6 +90,7 @@ class Job(NamedTuple):
     measure: str
     metrics: Callable[[Any], dict[str, Any]]
     finish: Callable[[Any, xr.Dataset], list[str]]
+    least: float = -np.inf
 
 
 class Trained(NamedTuple):
@@ -95,25 +117,37 @@ def checked(options: Any) -> None:
     check.number("final_rate", options.final_rate, least=0.0, most=1.0)
     for name in ("l1", "l2"):
         check.number(name, getattr(options, name, 0.0), least=0.0)
+    as_key(options.seed)
     if options.time_limit is not None:
         check.number("time_limit", options.time_limit, above=0.0)
     files.check_writable(options.out)
 
 
-def read(options: TrainingOptions, units: str, target: str | None = None) -> Split:
+def read(options: Any, units: str, target: str | None = None) -> Split:
     """The table of a run, in two parts; what was decided is told."""
     checked(options)
-    features = tables.read(options, units, target)
-    learned, held = tables.held_out(len(features.rows), options.validation, options.seed)
+    given = getattr(options, "weights", None)
+    try:
+        features = tables.read(options, units, target)
+    except ValueError as error:  # a column of weights is left out of the features
+        raise ValueError(str(error).replace(f"drop: got {given!r}", f"weights: got {given!r}")) from error
+    count = len(features.rows)
+    weights = beside.weights(given, options.data, count, options.allow_large)
+    # An example that does not count is neither learned from nor held out.
+    counting = np.arange(count) if weights is None else np.flatnonzero(weights)
+    learned, held = (counting[part] for part in tables.held_out(len(counting), options.validation, options.seed))
     if not options.quiet:
-        say(f"{options.data}: {len(features.rows):,} examples of {len(features.names):,} features")
+        say(f"{options.data}: {count:,} examples of {len(features.names):,} features")
         for note in features.notes:
             say(f"  {note}")
+        if weights is not None:
+            effective = weights.sum() ** 2 / np.square(weights).sum()
+            say(f"  examples count by {given}, as much as {effective:,.4g} that count the same")
         if len(held):
             say(f"  {len(held):,} examples, drawn at random, are held out")
     if options.patience is not None and not len(held):
         check.refuse("patience", options.patience, "none without examples held out: see validation")
-    return Split(features, learned, held)
+    return Split(features, learned, held, weights, options.seed)
 
 
 def learn(options: Any, job: Job, split: Split) -> Trained:
@@ -128,6 +162,8 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
         The machine, its history and the exit code.
     """
     out, count = options.out, len(split.learned)
+    if options.epochs is None:
+        options = dataclasses.replace(options, epochs=usual_passes(count, min(options.batch_size, count)))
     asked = dataclasses.asdict(options) | dict(job.asked)
     rate = options.learning_rate
     if rate is None:  # a run that goes on keeps what it began with: another machine may find another last digit
@@ -136,15 +172,19 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
     began = runs.begin(out, job.kind, asked, split.features.described(), {"rate": rate})
     per_epoch = count // min(check.count("batch_size", options.batch_size), count)
     if not options.quiet:
-        falls = "" if options.final_rate == 1 else f", falling to {options.final_rate * rate:.3g}"
+        fallen = min((runs.step_of(out) or 0) / (began["rate_epochs"] * per_epoch), 1.0)
+        now, last = rate * (1 + (options.final_rate - 1) * fallen), options.final_rate * rate
+        falls = "" if fallen == 1 or options.final_rate == 1 else f", falling to {last:.3g}"
         told = " (from the data)" if options.learning_rate is None else ""
-        say(f"{job.kind}, {per_epoch:,} updates an epoch, rate {rate:.3g}{told}{falls}")
+        say(f"{job.kind}, {options.epochs:,} epochs of {per_epoch:,} updates, rate {now:.3g}{told}{falls}")
     patience = [] if options.patience is None else [eq.Patience("validation", options.patience)]
     limit = [] if options.time_limit is None else [eq.TimeLimit(options.time_limit)]
-    console = watch.Console(job.measure, options.epochs, per_epoch, quiet=options.quiet)
+    console = watch.Console(job.measure, options.epochs, per_epoch, quiet=options.quiet, least=job.least)
     if options.epochs * per_epoch > (runs.step_of(out) or 0):
         for name in runs.put_aside(out):
             say(f"  {name}: of the machine as it was before it went on, and renamed so")
+    # Looking at a machine and keeping it takes longer than an epoch of a small table; patience counts every epoch.
+    apart = 1 if patience else -(-options.epochs // _LOOKS)
     with going_on(out):
         run = eq.train(
             job.network,
@@ -152,8 +192,11 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
             job.rule,
             epochs=options.epochs,
             batch_size=options.batch_size,
+            weights=split.shares,
             optimiser=job.optimiser(falling(rate, options.final_rate, began["rate_epochs"] * per_epoch)),
             metrics=job.metrics,
+            record=_records(options.epochs, per_epoch, apart),
+            checkpoint_every=apart * per_epoch,
             callbacks=[console, *patience, eq.OnSignal(), *limit],
             probabilities=True,
             checkpoint=out,
@@ -161,6 +204,17 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
             key=options.seed,
         )
         return _finished(out, run, job, patience)
+
+
+def _records(epochs: int, per_epoch: int, apart: int) -> list[int]:
+    """The steps at which a run is looked at: powers of two in the first epoch, the ends of some epochs, and the last.
+
+    >>> _records(7, 5, 3)
+    [1, 2, 4, 5, 15, 30, 35]
+    """
+    powers = {2**power for power in range(per_epoch.bit_length()) if 2**power <= per_epoch}
+    ends = {epoch * per_epoch for epoch in range(apart, epochs + 1, apart)}
+    return sorted(powers | ends | {per_epoch, epochs * per_epoch})
 
 
 @contextlib.contextmanager

@@ -62,12 +62,15 @@ def evaluate(
     steps: int,
     chains: int,
     seed: int,
+    labels: str | None = None,
 ) -> int:
     """Print the log-likelihood of data with its error and bracket, and write it as evaluation.json into the folder."""
     files.check_writable(folder)
     about = runs.described(folder)
     if about.get("kind") == "classifier":
-        return classifier.evaluate(folder, data, array, allow_large, about)
+        return classifier.evaluate(folder, data, array, allow_large, about, labels)
+    if labels is not None:
+        check.refuse("labels", repr(labels), "none, for this machine is no classifier")
     if about.get("kind") == "memory":
         return memory.evaluate(folder, data, array, allow_large, about, seed)
     network = eq.load_network(runs.machine(folder), fallback=True)
@@ -77,6 +80,8 @@ def evaluate(
         rows = memory.as_spins(rows)
     if method == "auto":
         method = "exact" if summable(network, _EXACT) else "ais"
+    if method == "exact" and not summable(network):
+        check.refuse("method", "'exact', for a machine with too many states to be summed", "auto or ais")
     options: dict[str, Any] = {"chains": chains, "steps": steps, "key": seed}
     found = eq.log_likelihood(network, rows, method, probabilities=True, **options)
     if table.get("unit") == "gaussian":  # a density of the numbers in the file, not of those brought to variance 1

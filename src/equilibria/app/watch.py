@@ -14,12 +14,15 @@ from tqdm import tqdm
 import equilibria as eq
 from equilibria.learn.stopping import Row
 from equilibria.measure.partition import summable
+from equilibria.measure.verdict import independent_sites
 
 _EXACT = 2**14  # states of a sum that is done at every record
 _WORK = 3e7  # cumulants at every record
-_MOST_ROWS = 500
+MOST_ROWS = 500
 _FEWEST = 10  # rows that miss nothing
+_ROUNDS = 10  # in which the means of several hidden layers settle
 _LINES = 20  # on the console, about
+_MARGIN = 0.1  # a machine that is so much worse than independent features is going wrong
 
 
 def complete(rows: np.ndarray) -> np.ndarray:
@@ -46,11 +49,25 @@ def likelihood(network: eq.Network, rows: np.ndarray, measure: str) -> float:
     return -float(np.nanmean((rows - _reconstructed(network, rows)) ** 2))
 
 
+def independent(network: eq.Network, rows: np.ndarray, measure: str) -> float:
+    """What independent features with the means of the rows have of the same measure."""
+    if measure == "reconstruction":
+        return -float(np.nanmean((rows - np.nanmean(rows, 0)) ** 2))
+    return independent_sites(network, rows)  # of independent features the pseudo-likelihood is the likelihood
+
+
 def _reconstructed(network: eq.Network, rows: np.ndarray) -> np.ndarray:
-    first, second = network.names[:2]
+    """The means of the features given those of the hidden layers, which settle among themselves under each row."""
+    first, *others = network.names
     rows = np.where(np.isnan(rows), np.nanmean(rows, 0), rows) if rows.dtype.kind == "f" else rows
-    means = network.layer(second).unit.mean(network.field({first: jnp.asarray(rows, float)}, second))
-    return np.asarray(network.layer(first).unit.mean(network.field({second: means}, first)))
+    state = {first: jnp.asarray(rows, float)}
+    for name in others:
+        layer = network.layer(name)
+        state[name] = jnp.broadcast_to(layer.unit.mean(layer.bias), (len(rows), layer.size))
+    for _ in range(1 if len(others) == 1 else _ROUNDS):
+        for name in others:
+            state[name] = network.layer(name).unit.mean(network.field(state, name))
+    return np.asarray(network.layer(first).unit.mean(network.field(state, first)))
 
 
 def watching(
@@ -59,7 +76,7 @@ def watching(
     """Metrics for `train`: the singular values, and how probable some examples of both parts are."""
     measure = measure_of(network, learned)
     work = learned.shape[1] * network.layers[1].size
-    most = int(np.clip(_WORK / work, 50, _MOST_ROWS))
+    most = int(np.clip(_WORK / work, 50, MOST_ROWS))
     chosen = np.random.default_rng([seed % 2**32, 2])
     parts = {"training": learned, "validation": held}
     if measure != "reconstruction":
@@ -77,9 +94,10 @@ def watching(
 class Console(eq.Callback):
     """Tells a person how learning goes, in some twenty lines."""
 
-    def __init__(self, measure: str, epochs: int, per_epoch: int, *, quiet: bool = False):
+    def __init__(self, measure: str, epochs: int, per_epoch: int, *, quiet: bool = False, least: float = -np.inf):
+        self.least = least  # of a machine that knows anything
         self.measure, self.epochs, self.per_epoch, self.quiet = measure, epochs, per_epoch, quiet
-        self.every = max(1, -(-epochs // _LINES))
+        self.every, self.told = max(1, -(-epochs // _LINES)), 0
         self.began = time.monotonic()
 
     def begin(self) -> None:
@@ -89,8 +107,13 @@ class Console(eq.Callback):
     def record(self, step: int, parameters: Any, row: Row) -> None:
         """One line, at the ends of some epochs."""
         epoch, rest = divmod(step, self.per_epoch)
-        if self.quiet or rest or (epoch % self.every and epoch not in (1, self.epochs)):
+        if not rest and float(row.get("training", 0.0)) < self.least - _MARGIN * abs(self.least):
+            theirs = f"{float(row['training']):.4g} where independent features have {self.least:.4g}"
+            say(f"WARNING: {self.measure} {theirs} after epoch {epoch}: lower --learning-rate")
+            self.least = -np.inf  # said once
+        if self.quiet or rest or (epoch < self.told + self.every and epoch not in (1, self.epochs)):
             return
+        self.told = epoch if epoch > 1 else 0
         names = {"training": "training", "validation": "held out"}
         found = ", ".join(f"{float(row[name]):.4g} {told}" for name, told in names.items() if name in row)
         seconds = time.monotonic() - self.began

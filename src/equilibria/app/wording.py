@@ -14,8 +14,8 @@ _OTHERWISE = {
 }
 _OPTIONS = """
 allow_large array batch_size binarise chains columns count data divide_by drop epochs final_rate header hidden hidden_units
-id_column image_shape learning_rate method missing out patience points recipe seed sleep steps sweeps temperature
-time_limit to validation visible_units
+id_column image_shape labels learning_rate method missing out patience points recipe seed sleep steps sweeps target temperature
+time_limit to validation visible_units weights
 """.split()  # noqa: SIM905
 
 
@@ -33,13 +33,15 @@ def in_options(message: str, given: Sequence[str] = ()) -> str:
     '--learning-rate: got -1; allowed: finite and > 0'
     >>> in_options("key: got -1; allowed: a whole number >= 0"), in_options("steps: got 0", ["sample", "run"])
     ('--seed: got -1; allowed: a whole number >= 0', '--sweeps: got 0')
+    >>> in_options("layers: got ''; allowed: a whole number >= 1", ["train", "deep", "--layers="])
+    "--layers: got ''; allowed: a whole number >= 1"
     >>> in_options("data: got a missing cell; allowed: missing=keep or drop=dose")
     '--data: got a missing cell; allowed: --missing sum-out or --drop dose'
     """
     line = " ".join(message.split())
     for ours, theirs in _OTHERWISE.items():
         line = line.replace(ours, theirs)
-    known = {*_OPTIONS, *(word.lstrip("-").replace("-", "_") for word in given if word.startswith("--"))}
+    known = {*_OPTIONS, *(_argument(word) for word in given if word.startswith("--"))}
     name, colon, rest = line.partition(": got ")
     name = _of_commands(given).get(name, name)
     if colon and name in known:
@@ -51,6 +53,11 @@ def _of_commands(given: Sequence[str]) -> dict[str, str]:
     """What the option is called that the library knows by another name."""
     names = {"checkpoint": "out", "key": "seed", "seconds": "time_limit", "hidden_size": "hidden"}
     return names | ({"steps": "sweeps", "chains": "count"} if given and given[0] in ("sample", "recall") else {})
+
+
+def _argument(word: str) -> str:
+    """The name in an option as it was written, `--layers` or `--layers=4`."""
+    return word.partition("=")[0].lstrip("-").replace("-", "_")
 
 
 def _option(name: str) -> str:

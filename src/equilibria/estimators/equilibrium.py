@@ -5,7 +5,6 @@ from __future__ import annotations
 import jax
 import numpy as np
 import xarray as xr
-from jax import Array
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
@@ -15,21 +14,13 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from equilibria import check
 from equilibria.estimators.common import weighed
-from equilibria.estimators.layered import TINY, Layered
+from equilibria.estimators.layered import Layered
+from equilibria.estimators.nudged import SHARPNESS, TINY, softmax_cost
 from equilibria.model.units import Clipped, Gaussian, Unit
-from equilibria.model.world import Cost, cross_entropy, squared_error
-
-# Outputs times this are the logits: with couplings small enough for one rest state, outputs are of order one.
-_SHARPNESS = 4.0
-
-
-def _softmax_cost(state: Array, target: Array) -> Array:
-    """The cross-entropy of a softmax read-out of the outputs, with a slope of order one."""
-    return cross_entropy(_SHARPNESS * state, target) / _SHARPNESS
-
+from equilibria.model.world import Cost, squared_error
 
 _LOSSES: dict[str, tuple[Cost, type[Unit]]] = {
-    "cross_entropy": (_softmax_cost, Gaussian),
+    "cross_entropy": (softmax_cost, Gaussian),
     "squared_error": (squared_error, Clipped),
 }
 
@@ -58,6 +49,7 @@ class EquilibriumClassifier(ClassifierMixin, Layered):
         n_iter_no_change: after so many passes without improvement.
         warm_start: go on with the network of the last fit.
         random_state: a seed, a generator of NumPy, or None for another network every time.
+        verbose: whether to show a progress bar.
 
     Attributes:
         classes_: the labels.
@@ -162,7 +154,7 @@ class EquilibriumClassifier(ClassifierMixin, Layered):
         Returns:
             (samples, classes).
         """
-        return np.asarray(jax.nn.softmax(_SHARPNESS * self._outputs(X), axis=1), np.float64)
+        return np.asarray(jax.nn.softmax(SHARPNESS * self._outputs(X), axis=1), np.float64)
 
 
 class EquilibriumRegressor(RegressorMixin, Layered):
@@ -188,6 +180,7 @@ class EquilibriumRegressor(RegressorMixin, Layered):
         n_iter_no_change: after so many passes without improvement.
         warm_start: go on with the network of the last fit.
         random_state: a seed, a generator of NumPy, or None for another network every time.
+        verbose: whether to show a progress bar.
 
     Attributes:
         network_: an `equilibria.Network`.

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-import optax
 import xarray as xr
 from jax import Array
 from numpy.typing import ArrayLike
@@ -20,11 +19,8 @@ from equilibria import check
 from equilibria.equilibrators.descent import Descent
 from equilibria.equilibrators.driver import equilibrate
 from equilibria.estimators.common import RandomState, in_blocks, warn_of
-from equilibria.learn.augment import Augmented, InputDropout
-from equilibria.learn.backprop import recurrent_backprop
+from equilibria.estimators.nudged import direction, nudged_rule, restless, scales
 from equilibria.learn.optimiser import falling
-from equilibria.learn.rates import scale_by_coupling
-from equilibria.learn.recipes import contrastive_hebbian, equilibrium_propagation
 from equilibria.learn.rule import Rule
 from equilibria.learn.stopping import Patience
 from equilibria.learn.train import train
@@ -33,29 +29,7 @@ from equilibria.model.network import Network
 from equilibria.model.units import Clipped, Gaussian, Unit
 from equilibria.model.world import Clamp, Cost
 
-TINY = 1e-12  # a feature with a smaller spread is not scaled
-_FLOOR = (
-    0.3  # features of a smaller share of the typical spread are divided by that share: near-constant ones are noise
-)
-_RESTLESS = 0.5  # of the examples
-_TOLERANCE = 1e-2  # the free phase stops when nothing moves by more
-_MISSING, _MANY = 0.2, 50  # inputs that are missing at random where there are many, as our networks for MNIST learn
-# How fast each coupling learns beside the first, for one, two and three hidden layers, as our networks for MNIST do.
-_RATES = {1: (0.25,), 2: (0.375, 0.125), 3: (0.375, 0.25, 0.125)}
-_LONGEST = 1.0  # a batch that asks for a longer gradient gets one of this length
 _ROWS = 200  # rows whose outputs are found at once
-
-
-def _scales(X: np.ndarray) -> np.ndarray:
-    """What each feature is divided by."""
-    spread = X.std(axis=0)
-    return np.where(spread > TINY, np.maximum(spread, _FLOOR * np.ptp(X, axis=0)), 1.0)
-
-
-def _rates(couplings: int) -> list[float]:
-    """How fast each coupling learns; below the first they fall from 3/8 to 1/8."""
-    later = _RATES.get(couplings - 1, tuple(np.geomspace(0.375, 0.125, max(couplings - 1, 0))))
-    return [1.0, *map(float, later)]
 
 
 def _as_bytes(*columns: np.ndarray) -> np.ndarray:
@@ -93,6 +67,7 @@ class Layered(BaseEstimator, ABC):
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         random_state: RandomState = None,
+        verbose: int = 0,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.recipe = recipe
@@ -111,24 +86,22 @@ class Layered(BaseEstimator, ABC):
         self.n_iter_no_change = n_iter_no_change
         self.warm_start = warm_start
         self.random_state = random_state
+        self.verbose = verbose
 
     @abstractmethod
     def _loss(self) -> tuple[Cost, Unit]:
         """The cost, and the kind of output units that goes with it."""
 
     def _rule(self) -> Rule:
-        cost, _ = self._loss()
-        free, nudged = Descent(self.sweeps, tolerance=_TOLERANCE), Descent(self.nudged_sweeps)
-        made: dict[str, Callable[[], Rule]] = {
-            "equilibrium_propagation": lambda: equilibrium_propagation(self.nudge, free=free, nudged=nudged, cost=cost),
-            "contrastive_hebbian": lambda: contrastive_hebbian(free=free, clamped=nudged),
-            "recurrent_backprop": lambda: recurrent_backprop(free=free, steps=self.nudged_sweeps, cost=cost),
-        }
-        rule = made[check.choice("recipe", self.recipe, made)]()
-        missing = self.input_dropout
-        if missing == "auto":
-            missing = _MISSING if self.n_features_in_ >= _MANY else 0.0
-        return Augmented(rule, InputDropout(missing)) if missing else rule
+        return nudged_rule(
+            self.recipe,
+            self._loss()[0],
+            nudge=self.nudge,
+            sweeps=self.sweeps,
+            nudged_sweeps=self.nudged_sweeps,
+            inputs=self.n_features_in_,
+            input_dropout=self.input_dropout,
+        )
 
     def _start(self, inputs: int, outputs: int, random: np.random.RandomState) -> Network:
         """The network of the last fit, if learning is to go on with it and it is of the same kind; else a new one."""
@@ -147,7 +120,7 @@ class Layered(BaseEstimator, ABC):
         order = np.argsort(_as_bytes(X, targets), kind="stable")
         X, targets, labels = X[order], targets[order], labels[order]
         weights = None if weights is None else weights[order]
-        self.mean_, self.scale_ = X.mean(axis=0), _scales(X)
+        self.mean_, self.scale_ = X.mean(axis=0), scales(X)
         stop, watched = None, None
         if self.early_stopping:
             fraction = check.number("validation_fraction", self.validation_fraction, above=0.0, most=0.9)
@@ -167,7 +140,7 @@ class Layered(BaseEstimator, ABC):
         """One more pass, at the full rate; the first one decides how inputs are scaled."""
         if not hasattr(self, "network_"):
             self._random = check_random_state(self.random_state)
-            self.mean_, self.scale_, self.n_iter_ = X.mean(axis=0), _scales(X), 0
+            self.mean_, self.scale_, self.n_iter_ = X.mean(axis=0), scales(X), 0
             self.network_ = self._start(X.shape[1], targets.shape[1], self._random)
         elif not hasattr(self, "_random"):
             self._random = check_random_state(self.random_state)
@@ -188,7 +161,6 @@ class Layered(BaseEstimator, ABC):
     ) -> None:
         batch_size = min(check.count("batch_size", self.batch_size), len(X))
         per_epoch = len(X) // batch_size
-        rates = _rates(len(self.network_.couplings))
         run = train(
             self.network_,
             (self._scaled(X), targets.astype(np.float32)),
@@ -196,13 +168,13 @@ class Layered(BaseEstimator, ABC):
             epochs=epochs,
             batch_size=batch_size,
             weights=weights,
-            optimiser=falling(optax.chain(optax.clip_by_global_norm(_LONGEST), scale_by_coupling(rates))),
+            optimiser=falling(direction(len(self.network_.couplings))),
             learning_rate=self.learning_rate,
             final_rate=final_rate,
             record=range(per_epoch, epochs * per_epoch + 1, per_epoch),
             metrics=watched,
             callbacks=[] if stop is None else [stop],
-            show_progress=False,
+            show_progress=bool(self.verbose),
             key=seed,
         )
         self.history_, self.n_iter_ = run.history, int(run.history.step[-1]) // per_epoch
@@ -210,15 +182,7 @@ class Layered(BaseEstimator, ABC):
 
     def _complaints(self, targets: np.ndarray) -> list[str]:
         """What is wrong with what was learned, a sentence each."""
-        last = self.history_.isel(step=-1)
-        complaints = self._worse(last, targets)
-        restless = float(last["unconverged_base"]) if "unconverged_base" in last else 0.0
-        if restless > _RESTLESS:
-            complaints.append(
-                f"the free phase of {restless:.0%} of the examples did not come to rest: lower the learning rate, or use "
-                "more sweeps or a smaller gain"
-            )
-        return complaints
+        return [*self._worse(self.history_.isel(step=-1), targets), *restless(self.history_)]
 
     @abstractmethod
     def _worse(self, last: xr.Dataset, targets: np.ndarray) -> list[str]:

@@ -20,6 +20,7 @@ from equilibria.equilibrators.sweep import Sweeps
 from equilibria.estimators.common import RandomState, Table, seed_of, warn_of
 from equilibria.estimators.conditionals import hidden_means, log_weights, visible_means
 from equilibria.estimators.features import UNITS, scale_of, unit_of
+from equilibria.estimators.passes import usual_passes
 from equilibria.learn.contrast import Recipe
 from equilibria.learn.names import LikelihoodRecipe
 from equilibria.learn.recipes import PERSISTENT, likelihood_recipe
@@ -34,12 +35,6 @@ from equilibria.model.units import Unit
 from equilibria.random import key as random_key
 
 _FEW = 2**16  # over up to this many states ln Z is summed exactly
-_UPDATES, _FEWEST, _MOST = 2000, 5, 300  # of a fit whose length is not given: updates, and limits of its passes
-
-
-def _passes(rows: int, batch_size: int) -> int:
-    """As many passes as make about 2,000 updates, within limits."""
-    return int(np.clip(-(-_UPDATES // max(rows // batch_size, 1)), _FEWEST, _MOST))
 
 
 class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -51,7 +46,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             between are taken as probabilities), spin for -1 and +1, else gaussian, for which features are brought to mean 0
             and variance 1 inside.
         hidden: the kind of the hidden neurons.
-        recipe: how the free phase is reached: "cd", "pcd", "rdm", "tempered", "mean_field" or "tap".
+        recipe: how the free phase is reached: "cd", "pcd", "rdm", "reweighted", "tempered", "mean_field" or "tap".
         steps: sweeps (or rounds) of the free phase in each update.
         n_chains: chains that persist from update to update, for recipes that keep any.
         learning_rate: of plain gradient descent; "auto" follows from the data's largest variance, and history_ says it.
@@ -89,7 +84,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 256,
+        n_components: int = 64,
         *,
         visible: Literal["auto", "binary", "spin", "gaussian"] = "auto",
         hidden: Literal["binary", "spin", "gaussian"] = "binary",
@@ -137,7 +132,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         rows = self._started(X)
         size = check.count("batch_size", self.batch_size)
-        passes = _passes(len(rows), size) if self.n_iter is None else check.count("n_iter", self.n_iter)
+        passes = usual_passes(len(rows), size) if self.n_iter is None else check.count("n_iter", self.n_iter)
         self._trained(rows, passes, size, self.final_rate, self._key(0))
         self._log_partition = self._annealed(rows)
         self.verdict_ = verdict(self.network_, rows, self._log_partition)

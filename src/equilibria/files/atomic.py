@@ -233,7 +233,7 @@ def _advice(error: OSError) -> str:
     if error.errno in _NOT_OURS:
         return "Choose a folder that you may write to."
     if error.errno == errno.ENOENT:
-        return "Something else has removed it, or its folder, meanwhile."
+        return "Its folder is gone, or none in which files can be made; choose another folder."
     return "What was written before is whole; look after the disk, or choose another folder."
 
 

@@ -220,17 +220,19 @@ class _Reached(NamedTuple):
     phase: Phase
     end: Equilibrium | None  # None where no step was needed
     state: State
-    system: Conditioned
-    pull_back: Callable[[Conditioned], tuple[Network]]  # from a gradient in the system to one in the network
+    condition: Callable[[Network], Conditioned]
 
-    def averaged(self) -> tuple[Array, Network]:
-        """The mean free energy, and its gradient: the average of dE/dtheta."""
+    def averaged(self, network: Network) -> tuple[Array, Network]:
+        """The mean free energy, and its gradient: the average of dE/dtheta.
 
-        def free_energy(system: Conditioned) -> Array:
-            return jnp.mean(self.phase.how.free_energy(system, self.state))
+        Through `condition` again, which costs nothing once compiled: a gradient in the conditioned network, pulled back
+        from there, would multiply the data by the zeros of what the free energy does not look at.
+        """
 
-        value, slope = eqx.filter_value_and_grad(free_energy)(self.system)
-        return value, self.pull_back(slope)[0]
+        def free_energy(network: Network) -> Array:
+            return jnp.mean(self.phase.how.free_energy(self.condition(network), self.state))
+
+        return eqx.filter_value_and_grad(free_energy)(network)
 
 
 @eqx.filter_jit
@@ -246,7 +248,7 @@ def _contrast(
     plus, minus = ends["plus"], ends["minus" if "minus" in ends else "base"]
     nudges = [jnp.zeros(()) if end.phase.nudge is None else end.phase.nudge for end in (plus, minus)]
     distance = jnp.ones(()) if plus.phase.nudge is None else nudges[0] - nudges[1]
-    (high, pushed), (low, pulled) = plus.averaged(), minus.averaged()
+    (high, pushed), (low, pulled) = plus.averaged(network), minus.averaged(network)
     gradient = difference(pushed, pulled, distance)
     if recipe.centered_gradient:
         gradient = about_means(gradient, jax.tree.map(lambda first, second: -(first + second) / 2, pushed, pulled))
@@ -283,22 +285,22 @@ class _Shown:
         return {name: completed(layer, {**begun, **random, **self.filled}[name]) for name, layer in begun.items()}
 
     def reached(self, phase: Phase, sign: Array, base: State) -> _Reached:
-        """A phase come to rest; the conditioned network is made once, for the relaxation and for the gradient."""
+        """A phase come to rest."""
         if phase.nudge is not None:
             phase = eqx.tree_at(lambda here: here.nudge, phase, sign * phase.nudge)
 
         def condition(network: Network) -> Conditioned:
             return conditioned(network, phase.world(self.data, self.target), phase.temperature)
 
-        system, pull_back = eqx.filter_vjp(condition, self.network)
+        system = condition(self.network)
         start = spread(system.imposed(self.beginning(phase, base)))
         if not phase.how.needs_state(system):
-            return _Reached(phase, None, start, system, pull_back)
+            return _Reached(phase, None, start, condition)
         carried = self.carry.get("carried") if phase.start == "chains" else None
         end = relax(phase.how, system, start, next(self.keys), carried)
         if phase.hold == "all":  # what is missing in the data has now been drawn given the rest of them
             self.filled = end.state
-        return _Reached(phase, end, end.state, system, pull_back)
+        return _Reached(phase, end, end.state, condition)
 
     def carried(self, ends: Mapping[str, _Reached]) -> dict[str, Any]:
         """What the next step goes on from."""

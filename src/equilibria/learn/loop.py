@@ -9,6 +9,8 @@ loop over a mapped axis.
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -138,18 +140,16 @@ class Loop:
                 keeper.begin(state)
             calls = [as_callback(each) for each in callbacks]
             journey = Journey(self, state, history, metrics, calls, checkpoint, keeper, saved)
-            saves = {*range(0, total, every), total}
-            stops = sorted(step for step in {*records, *saves, total} if int(state.step) < step <= total)
             stopped = None
             bar = CompiledBar(int(state.step), total, self.label, show=show_progress)
             with _called(journey.callbacks), bar:
                 try:
                     journey.wait_again(records)
-                    for stop in stops:
+                    for stop, recorded in _stops(records, every, int(state.step), total):
                         journey.advance(stop, bar)
-                        if stop in records:
+                        if recorded:
                             journey.record(stop)
-                        if stop in saves:
+                        if stop % every == 0 or stop == total:
                             journey.save()
                         if stop < total:
                             journey.pause(stop)
@@ -179,6 +179,15 @@ class Loop:
         )[-1]
         totals = jax.tree.map(lambda leaf: array(np.zeros(leaf.shape), leaf.dtype), report)
         return Carry(none, parameters, state, begun, totals, none)
+
+
+def _stops(records: Sequence[int], every: int, begun: int, total: int) -> Iterator[tuple[int, bool]]:
+    """Where a run pauses after the step it begins with: at records, at saves and at its end; and which are records."""
+    saves = ((step, False) for step in range(every, total, every))
+    stops = heapq.merge(((step, True) for step in sorted(records)), saves, [(total, False)], key=lambda stop: stop[0])
+    for step, same in itertools.groupby(stops, lambda stop: stop[0]):
+        if begun < step <= total:
+            yield step, any(recorded for _, recorded in same)
 
 
 def _told(tree: PyTree, *, short_arrays: bool = False) -> str:

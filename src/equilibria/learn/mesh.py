@@ -16,7 +16,7 @@ import numpy as np
 from equilibria.model.units import Unit
 
 _POINTS = {1: 400, 2: 90, 3: 36, 4: 20}  # of the mesh along each direction at most
-_SPACING = 0.7  # of the mesh, in standard deviations of independent neurons along the direction
+_SPACING = 0.05  # of the mesh, in standard deviations of independent neurons along the direction: clusters are narrower
 _TOGETHER = 4096  # nodes that are worked on together
 
 

@@ -85,8 +85,7 @@ class Optimiser:
     def init(self, rule: Rule, parameters: PyTree, mapped: bool) -> PyTree:
         """The state to begin with, for one run or for several side by side."""
         moving = eqx.filter(parameters, rule.learned(parameters))
-        begin = eqx.filter_vmap(self.transform.init) if mapped else self.transform.init
-        state = eqx.filter_jit(begin)(moving)
+        state = _begun(self, moving, mapped)
         if self.rate is None and self.final_rate == 1:
             return state
         rates: dict[str, Any] = getattr(state, "hyperparams", {})
@@ -106,3 +105,10 @@ class Optimiser:
         """The learning rate in a state, where it is one number that this class has put there."""
         rates = getattr(state, "hyperparams", {})
         return float(np.ravel(rates[_RATE])[0]) if _RATE in rates else None
+
+
+@eqx.filter_jit
+def _begun(optimiser: Optimiser, moving: PyTree, mapped: bool) -> PyTree:
+    """The first state of a transformation, compiled once for all that are equal."""
+    begin = optimiser.transform.init
+    return (eqx.filter_vmap(begin) if mapped else begin)(moving)

@@ -14,6 +14,7 @@ from equilibria.equilibrators.sweep import Sweeps
 from equilibria.equilibrators.temper import Tempered
 from equilibria.learn.contrast import Opening, Recipe
 from equilibria.learn.phase import Phase, Start
+from equilibria.learn.reweighted import reweighted
 from equilibria.model.world import Cost, squared_error
 
 
@@ -256,7 +257,7 @@ def _likelihood(
 
 # Recipes of the likelihood that commands and estimators know by name; those that keep chains take `chains`.
 PERSISTENT: dict[str, Callable[..., Recipe]] = {
-    "pcd": pcd, "tempered": tempered, "mean_field": mean_field, "tap": tap
+    "pcd": pcd, "reweighted": reweighted, "tempered": tempered, "mean_field": mean_field, "tap": tap
 }  # fmt: skip
 LIKELIHOOD: dict[str, Callable[..., Recipe]] = {"cd": cd, "rdm": rdm, **PERSISTENT}
 
@@ -265,7 +266,7 @@ def likelihood_recipe(name: str, *, chains: int | None = None, **options: Any) -
     """The recipe of the likelihood with this name.
 
     Args:
-        name: "cd", "pcd", "rdm", "tempered", "mean_field" or "tap".
+        name: "cd", "pcd", "rdm", "reweighted", "tempered", "mean_field" or "tap".
         chains: how many persistent chains there are, for recipes that keep any.
         **options: what the recipe takes besides.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ class Estimate(NamedTuple):
 
     def __float__(self) -> float:
         return self.value
+
+    def _repr_html_(self) -> str:
+        return f"<b>Estimate</b> {escape(str(self))}"
 
     def __str__(self) -> str:
         # Two digits of the error say how many of the value mean something.

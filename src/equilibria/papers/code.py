@@ -35,7 +35,7 @@ def digest(id: str) -> str:
         return ""
     total = hashlib.sha256()
     for name in sorted(modules(id)):
-        total.update(f"{name}\n{_bare(_path(name), name == figure)}\n".encode())
+        total.update(f"{name}\n{_bare(_path(name).read_text(), name == figure)}\n".encode())
     return total.hexdigest()[:16]
 
 
@@ -75,7 +75,8 @@ def _uses(name: str) -> tuple[str, ...]:
 
 def _imported(tree: ast.AST) -> Iterator[str]:
     stubs = {}  # local names of packages whose names come from a stub file
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.partition(".")[0] == "equilibria":
@@ -92,7 +93,7 @@ def _imported(tree: ast.AST) -> Iterator[str]:
             for alias in node.names:
                 yield from _named(inside, alias.name)
                 stubs[alias.asname or alias.name] = [*inside, alias.name]
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             parts = ast.unparse(node).split(".")
             if parts[0] in stubs and len(parts) > 1:
@@ -127,9 +128,8 @@ def _from_index(package: tuple[str, ...], suffix: str, name: str) -> Iterator[st
 
 
 @cache
-def _bare(path: Path, figure: bool) -> str:
+def _bare(text: str, figure: bool) -> str:
     """The text of a module without what does not change its numbers."""
-    text = path.read_text()
     tree = ast.parse(text)
     dropped: set[int] = set()
     for node in ast.walk(tree):

@@ -24,6 +24,7 @@ from equilibria.synapses.e_step import quadrature
 
 _BELOW_ONE = 1 - 2.0**-23
 _NODES = 13  # of the integrals over z in (15)
+_FACTORS = 5  # of (1 + t)/(1 - t) <= 2^24 in one product, which single precision can hold
 _EDGE_STEPS = 6  # each brings the messages of an edge closer by its coupling squared, about 1/N
 
 
@@ -38,7 +39,7 @@ class PaperCavity(Cavity):
         tolerance: stops when no mean moves by more.
 
     >>> import equilibria as eq
-    >>> rest = eq.equilibrate(eq.rbm(20, 3, visible=eq.Spin(), hidden=eq.Spin(), key=0), PaperCavity())
+    >>> rest = eq.equilibrate(eq.rbm(20, 3, visible=eq.Spin(), hidden=eq.Spin(), key=0), eq.PaperCavity())
     >>> bool(rest.converged), rest["hidden"].shape
     (True, (3,))
     """
@@ -61,11 +62,11 @@ class PaperCavity(Cavity):
         pair = neurons_first(spins(system), carry.ndim - 2)
         heard = pair.second + jnp.sum(pair.coupling * carry, axis=0)
         tilt = _tilts(pair, heard, carry)
-        field = pair.first + jnp.sum(jnp.arctanh(tilt), axis=1)
+        mean = jnp.tanh(pair.first + _total(tilt))
         first, second = system.inner.couplings[0].ends
-        means = {first: jnp.tanh(field), second: jnp.tanh(heard)}
+        means = {first: mean, second: jnp.tanh(heard)}
         moved = {name: jnp.moveaxis(mean, 0, -1) for name, mean in means.items()}
-        return {**state, **moved}, jnp.tanh(field[:, None] - jnp.arctanh(tilt))
+        return {**state, **moved}, _without(mean[:, None], tilt)
 
     def free_energy(self, system: Conditioned, state: State) -> Array:
         """Its value is -T ln Z of (11), its gradient are the moments (15)."""
@@ -109,6 +110,22 @@ def _tilts(pair: Spins, heard: Array, messages: Array) -> Array:
     return jnp.clip(jnp.tanh(heard - pair.coupling * messages) * jnp.tanh(pair.coupling), -_BELOW_ONE, _BELOW_ONE)
 
 
+def _total(tilt: Array) -> Array:
+    """The messages' sum over hidden neurons, sum_mu atanh(t), of tilts (N, P, ...): a logarithm for each few of them."""
+    pieces = -(-tilt.shape[1] // _FACTORS)
+    room = [(0, 0)] * tilt.ndim
+    if pieces > 1:
+        room[1] = (0, pieces * _FACTORS - tilt.shape[1])  # a tilt of zero is a factor of one
+    parts = jnp.pad(tilt, room).reshape(tilt.shape[0], pieces, -1, *tilt.shape[2:])
+    return jnp.sum(jnp.log(jnp.prod(1 + parts, axis=2) / jnp.prod(1 - parts, axis=2)), axis=1) / 2
+
+
+def _without(mean: Array, tilt: Array) -> Array:
+    """A mean tanh(F) when a message is taken from its field: tanh(F - atanh(t)) = (tanh F - t) / (1 - t tanh F)."""
+    mean = jnp.clip(mean, -_BELOW_ONE, _BELOW_ONE)
+    return (mean - tilt) / (1 - mean * tilt)
+
+
 def _log_partition(pair: Spins, first: Array, second: Array) -> Array:
     """ln Z of (11), with 2 cosh for cosh as everywhere here; the messages are those that leave these means.
 
@@ -116,18 +133,15 @@ def _log_partition(pair: Spins, first: Array, second: Array) -> Array:
     """
     chains = jnp.broadcast_shapes(first.shape[:-1], second.shape[:-1])
     pair = neurons_first(pair, len(chains))
-    field, heard = (
-        jnp.arctanh(jnp.clip(jnp.moveaxis(mean, -1, 0), -_BELOW_ONE, _BELOW_ONE)) for mean in (first, second)
-    )
-    messages = jnp.broadcast_to(jnp.tanh(field)[:, None], (len(field), len(heard), *chains))
+    mean, active = (jnp.clip(jnp.moveaxis(part, -1, 0), -_BELOW_ONE, _BELOW_ONE) for part in (first, second))
+    heard = jnp.arctanh(active)
+    messages = jnp.broadcast_to(mean[:, None], (len(mean), len(heard), *chains))
     for _ in range(_EDGE_STEPS):
-        messages = jnp.tanh(field[:, None] - jnp.arctanh(_tilts(pair, heard, messages)))
+        messages = _without(mean[:, None], _tilts(pair, heard, messages))
     pull = pair.coupling * messages
     free = pair.coupling**2 * (1 - messages**2)  # of Lambda^2
     cosh = Spin().cumulant
     edges = cosh(heard - pull + pair.coupling) - cosh(heard) - free / 2
-    alone = pair.first + jax.nn.softplus(
-        -2 * (pair.first + jnp.sum(jnp.arctanh(_tilts(pair, heard, messages)), axis=1))
-    )
+    alone = pair.first + jax.nn.softplus(-2 * (pair.first + _total(_tilts(pair, heard, messages))))
     factors = jnp.sum(free, axis=0) / 2 + cosh(heard)
     return pair.constant + jnp.sum(alone, axis=0) + jnp.sum(edges, axis=(0, 1)) + jnp.sum(factors, axis=0)

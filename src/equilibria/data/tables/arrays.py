@@ -61,7 +61,7 @@ def _sparse(file: IO[bytes], label: str, packed: int, allow_large: bool) -> Raw:
 
 
 def filled(matrix: Any, label: str, allow_large: bool) -> np.ndarray:
-    """A sparse matrix with its zeros; its size is looked at first.
+    """A sparse matrix with its zeros; its size and its indices are looked at first.
 
     Args:
         matrix: one of SciPy's.
@@ -76,4 +76,6 @@ def filled(matrix: Any, label: str, allow_large: bool) -> np.ndarray:
     array([[0, 2]])
     """
     check_size(label, math.prod(matrix.shape) * matrix.dtype.itemsize, allow_large)
+    if hasattr(matrix, "check_format"):  # indices beyond the shape would be written to wherever they lead
+        matrix.check_format(full_check=True)
     return matrix.toarray()

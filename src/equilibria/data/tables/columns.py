@@ -75,17 +75,17 @@ def choose(
         dropped[names[column]] = "not wanted"
     targets = None
     if target is not None:
-        place = _one(names, target, "target", label)
-        targets, dropped[names[place]] = _column(raw, place), "the target"
+        place = place_of(names, target, "target", label)
+        targets, dropped[names[place]] = cells(raw, place), "the target"
     if id_column not in (None, "auto"):
-        place = _one(names, str(id_column), "id_column", label)
-        ids, dropped[names[place]] = _column(raw, place), "the ID"
+        place = place_of(names, str(id_column), "id_column", label)
+        ids, dropped[names[place]] = cells(raw, place), "the ID"
     elif id_column == "auto" and columns is None:
         left = [place for place in kept if names[place] not in dropped]
         for place in _ids(raw, names, left):
             if len(left) < 2:
                 break
-            ids = _column(raw, place) if ids is None else ids
+            ids = cells(raw, place) if ids is None else ids
             dropped[names[place]] = "an ID"
             left.remove(place)
             notes.append(f"column {_shown(names[place])} is left out: an ID, another value in every row")
@@ -118,7 +118,8 @@ def _found(names: list[str], wanted: Sequence[str], argument: str, label: str) -
     return list(dict.fromkeys(found))
 
 
-def _one(names: list[str], name: str, argument: str, label: str) -> int:
+def place_of(names: list[str], name: str, argument: str, label: str) -> int:
+    """The place of one column by its name."""
     places = _found(names, [name], argument, label)
     if len(places) != 1:
         check.refuse(argument, f"{name!r}, {len(places)} columns of {label}", "the name of one column")
@@ -129,7 +130,7 @@ def _ids(raw: Raw, names: list[str], places: list[int]) -> list[int]:
     """The columns that look like IDs: words that all differ, distinct values under such a name, or rows counted."""
     found = []
     for place in places:
-        values = _column(raw, place)
+        values = cells(raw, place)
         if values.dtype.kind in "OUSTM":
             distinct = len(set(map(str, values))) == len(values) and len(values) > 1
             if distinct and not _numeric(values) and (place == places[0] or _named_id(raw, names, place)):
@@ -153,7 +154,7 @@ def _doubtful(raw: Raw, names: list[str], places: list[int]) -> list[str]:
     """A sentence where the first column may be an ID and nothing but its numbers says so."""
     if not places:
         return []
-    values = _column(raw, places[0])
+    values = cells(raw, places[0])
     if values.dtype.kind not in "iuf" or len(values) < _FEW or len(places) < 2 or not _whole(values):
         return []
     if len(np.unique(values)) < len(values) or np.max(values) < 2 * len(values):
@@ -162,7 +163,8 @@ def _doubtful(raw: Raw, names: list[str], places: list[int]) -> list[str]:
     return [f"column {name} has another whole number in every row: if it is an ID, say id_column={names[places[0]]}"]
 
 
-def _column(raw: Raw, place: int) -> np.ndarray:
+def cells(raw: Raw, place: int) -> np.ndarray:
+    """A column as it stands in the table."""
     if isinstance(raw.cells, np.ndarray):
         return raw.cells[:, place]
     return raw.cells.iloc[:, place].to_numpy()
@@ -171,13 +173,13 @@ def _column(raw: Raw, place: int) -> np.ndarray:
 def _all_missing(raw: Raw, place: int) -> bool:
     import pandas as pd
 
-    return bool(pd.isna(_column(raw, place)).all())
+    return bool(pd.isna(cells(raw, place)).all())
 
 
 def _numeric(values: np.ndarray) -> bool:
     import pandas as pd
 
-    return bool(pd.to_numeric(pd.Series(values), errors="coerce").notna().any())
+    return not np.isnan(_as_numbers(pd.Series(values))).all()
 
 
 def _whole(values: np.ndarray) -> bool:
@@ -237,21 +239,37 @@ def _of_frame(raw: Raw, names: list[str], kept: list[int], label: str) -> np.nda
 
 def _of_series(raw: Raw, name: str, series: Any, label: str) -> np.ndarray:
     """A column of anything as numbers; missing cells are NaN."""
-    import pandas as pd
-
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiub":
         return series.to_numpy()
     if series.dtype.kind in "fiub":  # pandas' own types, with cells that may be missing
         return series.to_numpy(np.float64, na_value=np.nan)
     cells = series.astype(object)
-    words = cells.map(lambda cell: {"true": 1, "false": 0}.get(str(cell).strip().lower(), cell))
-    values = pd.to_numeric(words, errors="coerce").to_numpy(np.float64)
+    values = _as_numbers(cells.map(lambda cell: {"true": 1, "false": 0}.get(str(cell).strip().lower(), cell)))
     wrong = np.flatnonzero(np.isnan(values) & cells.notna().to_numpy())
     if wrong.size:
         place, word = raw.place(int(wrong[0])), str(cells.iloc[int(wrong[0])])
         given = f"{word[:40]!r} in {place}, column {_shown(name)} of {label}"
         check.refuse("data", given, f"numbers; a column of words is left out with drop={name or '...'}")
     return values
+
+
+def _as_numbers(cells: Any) -> np.ndarray:
+    """Each cell as a number, NaN where it is none; whole numbers that are too large for one are infinite."""
+    import pandas as pd
+
+    try:
+        values = np.array(pd.to_numeric(cells, errors="coerce"), np.float64)
+    except OverflowError:  # of some versions; others take such a cell for a word
+        values = np.full(len(cells), np.nan)
+    values[np.isnan(values)] = [_as_number(str(cell)) for cell in cells[np.isnan(values)]]
+    return values
+
+
+def _as_number(cell: str) -> float:
+    try:
+        return np.nan if "_" in cell else float(cell)  # Python reads 1_0 as ten
+    except ValueError:
+        return np.nan
 
 
 def _check_finite(values: np.ndarray, raw: Raw, names: list[str], kept: list[int], missing: str, label: str) -> None:
@@ -277,7 +295,6 @@ def _small(values: np.ndarray) -> np.ndarray:
         return values
     low, high = values.min(), values.max()
     for kind in (np.uint8, np.int8, np.int32):
-        limits = np.iinfo(kind)
-        if limits.min <= low and high <= limits.max:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
             return values.astype(kind)
     return values.astype(np.float64)

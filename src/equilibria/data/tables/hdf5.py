@@ -24,12 +24,12 @@ def read_hdf5(file: IO[bytes], label: str, array: str | None, allow_large: bool)
         values = _values(_followed(root, path, label), f"{label} at {path}", allow_large)
         raw = of_array(values, f"{label} at {path}")
         if annotated:
-            names, ids = (_index(root, axis, size, label) for axis, size in (("var", 1), ("obs", 0)))
+            names, ids = (_index(root, axis, label, allow_large) for axis in ("var", "obs"))
             names = names if names is not None and len(names) == raw.cells.shape[1] else None
             ids = ids if ids is not None and len(ids) == len(raw.cells) else None
             return raw._replace(names=None if names is None else [str(name) for name in names], ids=ids)
-        if "matrix" in path.split("/")[-1:] and _PARTS | {"barcodes"} <= set(root[path]):
-            return _named_10x(root[path], raw, label)
+        if "matrix" in path.split("/")[-1:] and _PARTS | {"barcodes"} <= set(_followed(root, path, label)):
+            return _named_10x(_followed(root, path, label), raw, label, allow_large)
         return raw
 
 
@@ -66,10 +66,11 @@ def _followed(root: h5py.Group, path: str, label: str) -> Any:
         if isinstance(link, h5py.SoftLink):
             if link.path.strip("/") == path.strip("/"):
                 check.refuse("data", f"{label}, whose {path!r} is a link to itself", _ALLOWED)
-            target = link.path if link.path.startswith("/") else f"{here.name}/{link.path}"
-            if target not in root:
+            target, whole = f"{here.name}/{link.path}", here.file["/"]
+            target = link.path if link.path.startswith("/") else target
+            if target not in whole:
                 check.refuse("data", f"{label}, whose {path!r} is a link to {link.path}, which is not there", _ALLOWED)
-            here = _followed(root, target, label)
+            here = _followed(whole, target, label)
         else:
             here = here[step]
     return here
@@ -93,40 +94,42 @@ def _matrix(group: h5py.Group, label: str, allow_large: bool) -> np.ndarray:
     """A sparse matrix as AnnData keeps it, or as 10x does (genes by cells, by columns)."""
     from scipy import sparse
 
-    data, indices, indptr = (_values(_followed(group, part, label), label, allow_large) for part in sorted(_PARTS))
+    data, indices, indptr = (_array(group, part, label, allow_large) for part in sorted(_PARTS))
     attributes = dict(group.attrs)
     encoding = str(attributes.get("encoding-type", attributes.get("h5sparse_format", "csc")))
     shape = attributes.get("shape", attributes.get("h5sparse_shape"))
-    if shape is None and "shape" in group:
-        shape = np.asarray(group["shape"])
+    if shape is None and "shape" in set(group):
+        shape = _array(group, "shape", label, allow_large)
     if shape is None or len(shape) != 2:
         check.refuse("data", f"{label}, a sparse matrix without its shape", _ALLOWED)
     kind = sparse.csr_array if "csr" in encoding else sparse.csc_array
     matrix = kind((data, indices, indptr), shape=tuple(int(size) for size in shape))
-    matrix.check_format(
-        full_check=True
-    )  # what a file says is not believed: indices beyond the shape would write anywhere
     return filled(matrix.T if "barcodes" in group else matrix, label, allow_large)
 
 
-def _index(root: h5py.Group, axis: str, size: int, label: str) -> np.ndarray | None:
+def _array(group: h5py.Group, path: str, label: str, allow_large: bool) -> np.ndarray:
+    """The numbers or texts at a path, if they are in the file itself."""
+    return _values(_followed(group, path, label), label, allow_large)
+
+
+def _index(root: h5py.Group, axis: str, label: str, allow_large: bool) -> np.ndarray | None:
     """The names along an axis of an AnnData file, old or new."""
-    table = root[axis]
+    table = _followed(root, axis, label)
     if isinstance(table, h5py.Dataset):  # before 2019: records
         fields = table.dtype.names or ()
-        return _text(table[fields[0]]) if fields else None
-    key = table.attrs.get("_index", "_index" if "_index" in table else "index")
+        return _text(_array(root, axis, label, allow_large)[fields[0]]) if fields else None
+    key = table.attrs.get("_index", "_index" if "_index" in set(table) else "index")
     key = key.decode() if isinstance(key, bytes) else str(key)
-    found = _followed(table, key, label) if key in table else None
-    return _text(found) if isinstance(found, h5py.Dataset) else None
+    found = _followed(table, key, label) if key in set(table) else None
+    return _text(_values(found, label, allow_large)) if isinstance(found, h5py.Dataset) else None
 
 
-def _named_10x(group: h5py.Group, raw: Raw, label: str) -> Raw:
-    features = group.get("features", {})
-    names = _text(features["name"]) if "name" in features else None
-    return raw._replace(names=None if names is None else list(names), ids=_text(group["barcodes"]))
+def _named_10x(group: h5py.Group, raw: Raw, label: str, allow_large: bool) -> Raw:
+    features = _followed(group, "features", label) if "features" in set(group) else {}
+    names = _text(_array(features, "name", label, allow_large)) if "name" in set(features) else None
+    ids = _text(_array(group, "barcodes", label, allow_large))
+    return raw._replace(names=None if names is None else list(names), ids=ids)
 
 
-def _text(dataset: Any) -> np.ndarray:
-    values = np.asarray(dataset)
+def _text(values: np.ndarray) -> np.ndarray:
     return np.array([value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in values])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class Raw(NamedTuple):
         image_shape: (height, width) where an example was a picture.
         notes: sentences about what was decided on the way.
         lines: the line of the file that each row stands in, for text.
+        flat: whether it was one number or word for each row, and no table.
     """
 
     cells: Any
@@ -31,6 +32,7 @@ class Raw(NamedTuple):
     image_shape: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     lines: np.ndarray | None = None
+    flat: bool = False
 
     def place(self, row: int) -> str:
         """Where a row is, as a person would look for it: lines and rows are counted from one."""
@@ -120,10 +122,10 @@ def of_array(values: np.ndarray, label: str) -> Raw:
         label: whose they are.
 
     Returns:
-        The table.
+        The table; an array of one axis is a column.
 
     Raises:
-        ValueError: if the array holds no table.
+        ValueError: if the array holds no numbers or words for several examples.
 
     >>> of_array(np.zeros((5, 2, 3)), "a").cells.shape, of_array(np.zeros((5, 2, 3)), "a").image_shape
     ((5, 6), (2, 3))
@@ -132,7 +134,12 @@ def of_array(values: np.ndarray, label: str) -> Raw:
         import pandas as pd
 
         return Raw(pd.DataFrame({name: values[name] for name in values.dtype.names}), list(values.dtype.names))
-    if values.ndim < 2 or 0 in values.shape:
-        check.refuse("data", f"{label} with shape {values.shape}", "a table (examples, features), not empty")
+    if values.ndim < 1 or 0 in values.shape:
+        refuse_shape(label, values.shape)
     picture = values.shape[1:] if values.ndim == 3 else None
-    return Raw(values.reshape(len(values), -1), image_shape=picture)
+    return Raw(values.reshape(len(values), -1), image_shape=picture, flat=values.ndim == 1)
+
+
+def refuse_shape(label: str, shape: tuple[int, ...]) -> NoReturn:
+    """Say that an array of this shape is no table."""
+    check.refuse("data", f"{label} with shape {shape}", "a table (examples, features), not empty")

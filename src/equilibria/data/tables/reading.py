@@ -12,7 +12,7 @@ import numpy as np
 from equilibria import check
 from equilibria.data.tables import columns as choosing
 from equilibria.data.tables.kinds import Kind, kind_of, picture_of
-from equilibria.data.tables.raw import Raw, check_size, of_array, refusing
+from equilibria.data.tables.raw import Raw, check_size, of_array, refuse_shape, refusing
 
 _TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".csv.gz", ".tsv.gz", ".txt.gz")
 
@@ -100,6 +100,8 @@ def read_table(
     """
     check.choice("missing", missing, ("refuse", "keep"))
     raw, label = _raw(source, name, array, header, allow_large)
+    if raw.flat:
+        refuse_shape(label, raw.cells.shape[:1])
     count = raw.cells.shape[1]
     names = [str(place + 1) for place in range(count)] if raw.names is None else raw.names
     found = choosing.choose(raw, names, columns, drop, id_column, target, label)
@@ -109,6 +111,55 @@ def read_table(
     shape = picture_of(values, kept, raw.names is not None, image_shape or whole)
     notes = (*raw.notes, *found.notes)
     return Table(values, kept, raw.names is not None, found.ids, found.target, found.dropped, shape, notes)
+
+
+def read_column(
+    source: Any, rows: int, *, array: str | None = None, column: str | None = None, allow_large: bool = False
+) -> np.ndarray:
+    """Read one number or word for each example of a table: labels, or weights.
+
+    Args:
+        source: as for `read_table`, or an array of one axis.
+        rows: how many examples there are; a text with one line more has a line of names.
+        array: which of several arrays in a file.
+        column: which of several columns; one that is alone needs no name.
+        allow_large: whether what is packed may take more than 2 GiB of memory.
+
+    Returns:
+        (rows,), numbers where all are numbers, else words.
+
+    Raises:
+        ValueError: if there is no such column, or it has another length.
+
+    >>> import pandas as pd
+    >>> read_column(np.array([1.0, 2.5]), 2), read_column(pd.DataFrame({"x": [1, 2], "kind": ["a", "b"]}), 2, column="kind")
+    (array([1. , 2.5]), array(['a', 'b'], dtype='<U1'))
+    """
+    raw, label = _raw(source, None, array, False if column is None else None, allow_large)
+    names = raw.names or [str(place + 1) for place in range(raw.cells.shape[1])]
+    if column is None and len(names) > 1:
+        check.refuse("data", f"{label} with {len(names)} columns", "one number or word for each example")
+    found = choosing.cells(raw, 0 if column is None else choosing.place_of(names, column, "column", label))
+    if raw.lines is not None and column is None and len(found) == rows + 1:
+        found = found[1:]  # below a line of names
+    if len(found) != rows:
+        check.refuse("data", f"{label} with {len(found):,} of them", f"one for each of the {rows:,} examples")
+    return _words_or_numbers(found, label)
+
+
+def _words_or_numbers(values: np.ndarray, label: str) -> np.ndarray:
+    """The cells of a column as numbers if all are numbers, else as words; none may be missing.
+
+    >>> _words_or_numbers(np.array(["1", "2"], object), "a"), _words_or_numbers(np.array([2, "b"], object), "a")
+    (array([1, 2]), array(['2', 'b'], dtype='<U1'))
+    """
+    import pandas as pd
+
+    missing = np.flatnonzero(pd.isna(values))
+    if missing.size:
+        check.refuse("data", f"a missing cell in row {missing[0] + 1} of {label}", "one value for each example")
+    numbers = pd.to_numeric(pd.Series(values), errors="coerce")
+    return values.astype(str) if numbers.isna().any() else numbers.to_numpy()
 
 
 def _raw(source: Any, name: str | None, array: str | None, header: bool | None, allow_large: bool) -> tuple[Raw, str]:

@@ -59,6 +59,11 @@ class Layout(NamedTuple):
 def read_text(file: IO[bytes], label: str, header: bool | None, allow_large: bool) -> Raw:
     """The table in a text file: separated by commas, tabs, semicolons, bars or spaces, with a line of names or without."""
     text, notes = _decoded(_unpacked(file, label, allow_large), label)
+    with refusing(label, "a table of numbers as text"):
+        return _table(text, notes, label, header)
+
+
+def _table(text: str, notes: list[str], label: str, header: bool | None) -> Raw:
     numbers, lines, comment = _lines(text)
     if not lines:
         check.refuse("data", f"{label}, which is empty", "a table of numbers")
@@ -72,7 +77,13 @@ def read_text(file: IO[bytes], label: str, header: bool | None, allow_large: boo
         notes.append(f"cells are separated by {_NAMED[layout.separator]}")
     if layout.decimal == ",":
         notes.append("a comma stands before the fraction of a number")
-    frame = _parsed(body, layout, label)
+    frame = _parsed(body, layout)
+    if frame.shape != (
+        len(body),
+        layout.columns,
+    ):  # signs that one reading takes for spaces or line ends and another does not
+        given = f"{label}, {len(body)} lines of {layout.columns} cells that read as a table of {frame.shape}"
+        check.refuse("data", given, "a table of numbers as text, without signs that cannot be seen")
     ids = None
     if names is not None and len(names) == layout.columns - 1:  # R leaves the place above the names of rows empty
         frame, ids = frame.iloc[:, 1:], frame.iloc[:, 0].to_numpy()
@@ -233,19 +244,18 @@ def _check_lengths(lines: list[str], where: np.ndarray, layout: Layout, label: s
         check.refuse("data", given, f"{layout.columns} cells in every line, as in most of them")
 
 
-def _parsed(lines: list[str], layout: Layout, label: str) -> pd.DataFrame:
+def _parsed(lines: list[str], layout: Layout) -> pd.DataFrame:
     import pandas as pd
 
     options: dict[str, Any] = {"sep": r"\s+" if layout.separator == " " else layout.separator}
-    with refusing(label, "a table of numbers as text"):
-        return pd.read_csv(
-            io.StringIO("\n".join(lines)),
-            header=None,
-            na_values=list(MISSING),
-            keep_default_na=False,
-            skipinitialspace=True,
-            skip_blank_lines=False,
-            decimal=layout.decimal,
-            low_memory=False,
-            **options,
-        )
+    return pd.read_csv(
+        io.StringIO("\n".join(lines)),
+        header=None,
+        na_values=list(MISSING),
+        keep_default_na=False,
+        skipinitialspace=True,
+        skip_blank_lines=False,
+        decimal=layout.decimal,
+        low_memory=False,
+        **options,
+    )

@@ -181,8 +181,8 @@ def _filled(factors: ArrayLike, rows: int, columns: int) -> ArrayLike:
 def filtered(factors: ArrayLike, gain: Callable[[Any], Any]) -> Any:
     r"""Factors whose coupling $J = \frac1N F^T F$ has each eigenvalue $\lambda$ multiplied by `gain`$(\lambda) \ge 0$.
 
-    The eigenvalues are those of the correlations $C = \frac1N F F^T$, so the N x N matrix is not needed. Done in float64;
-    inside compiled code in JAX's present precision.
+    The eigenvalues are those of the correlations $C = \frac1N F F^T$, or of J itself where there are more factors than
+    neurons: the smaller of the two matrices is taken apart. Done in float64; inside compiled code in JAX's present precision.
 
     >>> filtered([[2.0, 0.0], [0.0, 4.0]], lambda values: values)
     array([[ 2.82842712,  0.        ],
@@ -191,8 +191,14 @@ def filtered(factors: ArrayLike, gain: Callable[[Any], Any]) -> Any:
     known = check.concrete(factors) is not None
     library: Any = np if known else jnp
     rows: Any = library.asarray(factors, np.float64 if known else float)
-    values, vectors = library.linalg.eigh(rows @ rows.T / rows.shape[-1])
-    return (vectors * library.sqrt(gain(values.clip(min=0)))) @ vectors.T @ rows
+    count, size = rows.shape
+    if count <= size:
+        values, vectors = library.linalg.eigh(rows @ rows.T / size)
+        return (vectors * library.sqrt(gain(values.clip(min=0)))) @ vectors.T @ rows
+    values, vectors = library.linalg.eigh(rows.T @ rows / size)
+    # C has the same eigenvalues and zeros besides: a gain that looks at all of them sees those too
+    every = library.concatenate([library.zeros(count - size, values.dtype), values.clip(min=0)])
+    return rows @ (vectors * library.sqrt(gain(every)[count - size :])) @ vectors.T
 
 
 def slept(factors: ArrayLike, sleep: ArrayLike) -> Any:

@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
 from equilibria.papers.decelle2017.training import DIFFERS as DIFFERS
-from equilibria.papers.decelle2017.training import PAPER, QUICK, THRESHOLD, Config, learned, moments, spins
+from equilibria.papers.decelle2017.training import (
+    MODES,
+    PAPER,
+    QUICK,
+    THRESHOLD,
+    Components,
+    Config,
+    components,
+    learned,
+    moments,
+)
 from equilibria.theory import marchenko_pastur, marchenko_pastur_edges
 
 BINS = 40
 
 
-def run(config: Config) -> xr.Dataset:
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
     """Trainings from the empirical visible fields; spectra at the start, after few updates, and at the end."""
-    return found(config, learned(config, spins(config)))
+    return found(config, learned(config, checkpoint), components(config.images))
 
 
-def found(config: Config, trainings: xr.Dataset) -> xr.Dataset:
-    """The spectra of some trainings at three moments, with the law of the noise."""
+def found(config: Config, trainings: xr.Dataset, principal: Components) -> xr.Dataset:
+    """The spectra of some trainings at three moments, how much of each component of the data their first modes hold (share
+    of its squared length), and the law of the noise."""
     low, edge = marchenko_pastur_edges(784, config.hidden, variance=config.variance)
-    steps = [0, moments(config)[0], config.last]
+    here = trainings.sel(step=[0, moments(config)[0], config.last])
+    firsts = here["direction"].transpose("seed", "step", "leading", "pixel").values
+    shares = [[eq.subspace_overlap(principal.centred.first[:MODES], modes) ** 2 for modes in seed] for seed in firsts]
     return xr.Dataset(
-        {"value": trainings["value"].sel(step=steps).transpose("seed", "step", "mode")},
+        {
+            "value": here["value"].transpose("seed", "step", "mode"),
+            "captured": (("seed", "step", "component"), np.array(shares)),
+        },
         attrs={
             "low": low, "edge": edge, "hidden": config.hidden, "variance": config.variance,
             "threshold": THRESHOLD[config.units], "epochs": config.epochs,
@@ -83,6 +102,13 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             "After few updates some modes have overcome the edge (how many)",
             source="Fig. 2b", expected=3, measured=beyond["early"], every=True,
             quote="some singular values strengthening and overcoming the threshold set by the Marchenko-Pastur law",
+        ),
+        at_least(
+            f"and it has learned many modes of the data: of the first {MODES} components, how many lie mostly among the first "
+            f"{MODES} modes of W",
+            source="text on Fig. 2", expected=MODES / 2, measured=(dataset["captured"].values[:, 1] > 0.5).sum(1), every=True,
+            reason="half of those that are kept; a random direction has 1% there",
+            quote="after seeing only few updates the system has already learned many SVD modes from the data",
         ),
         at_least(
             "After long training there are many outliers above it (at least twice as many as in b)",

@@ -151,6 +151,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             source="equation (3)",
             expected=30,
             measured=last.test - dataset.attrs["independent"],
+            ours=True,
         ),
         at_most(
             "Annealing up and down agree (width of the bracket, nats)",
@@ -159,6 +160,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             measured=abs(last.high - last.low),
             tolerance=max(1.0, 6 * float(last.error)),
             reason="both ends scatter by the error bar; one nat is far below the gain",
+            ours=True,
         ),
     ]
     if "exact" in dataset:
@@ -170,6 +172,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
                 measured=(_outside(dataset) / dataset.error).max(),
                 tolerance=5,
                 reason="five standard errors",
+                ours=True,
             )
         )
     if dataset.attrs["hidden"] >= 500:
@@ -179,9 +182,17 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
                 source="Salakhutdinov and Murray 2008",
                 expected=MARK,
                 measured=last.low,
+                ours=True,
             )
         )
     return found
 
 
+DIFFERS = {
+    "quick": ("beyond the paper, which measures no likelihood of MNIST; 12 hidden units, 4,000 digits",),
+    "paper": (
+        "beyond the paper, which measures no likelihood of MNIST: 500 hidden units, rate, weight decay and length are ours",
+        "one seed: a training takes hours",
+    ),
+}
 PRESETS = {"quick": Config(), "paper": PAPER}

@@ -10,8 +10,11 @@ Gradients are the plain ones of equation (4), not centered.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -19,6 +22,7 @@ import xarray as xr
 import equilibria as eq
 from equilibria.data import binarise
 from equilibria.papers.digits import handwritten
+from equilibria.papers.sweep import sweep
 
 MODES = 10  # whose directions are kept
 UNITS = {"spin": eq.Spin, "binary": eq.Binary}
@@ -63,30 +67,49 @@ DIFFERS = {
 }
 
 
-def spins(config: Config) -> np.ndarray:
-    """The images as -1 and +1, in 8 bits."""
-    return binarise(handwritten(config.images).train_images).astype(np.int8)
+class Components(NamedTuple):
+    """The data's principal components, as `eq.principal_components` gives them."""
+
+    centred: Any  # about the mean
+    raw: Any  # the mean included
 
 
-def learn(config: Config, data: np.ndarray, seed: int, *, empirical: bool = True) -> xr.Dataset:
-    """The spectrum and the first modes along one training; the state before it counts as step 0.
+@lru_cache(maxsize=1)
+def spins(images: int) -> np.ndarray:
+    """The first images as -1 and +1, in 8 bits."""
+    return binarise(handwritten(images).train_images).astype(np.int8)
 
-    Args:
-        config: the machine and its training.
-        data: the digits as spins, (examples, pixels).
-        seed: of this training.
-        empirical: whether the visible fields begin at the data's means, else at zero.
 
-    Returns:
-        Singular values (step, mode), directions of the first modes (step, leading, pixel), and 20 samples of the machine at
-        the end, begun at random.
-    """
-    unit = UNITS[config.units]()
+@lru_cache(maxsize=1)
+def components(images: int) -> Components:
+    """The components of the first images."""
+    rows = spins(images).astype(np.float32)
+    return Components(eq.principal_components(rows), eq.principal_components(rows, centred=False))
+
+
+def recorded(config: Config) -> list[int]:
+    """The updates after which a spectrum is taken; 0 is before the first."""
+    return [0, *sorted({*eq.log_spaced_steps(config.last, config.records), *moments(config)})]
+
+
+def trained(machine: int, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: a training from visible fields at the data's means; `_training` says what it gives."""
+    return _training(config, machine, "data")
+
+
+def trained_from_zero(machine: int, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: a training from visible fields of zero."""
+    return _training(config, machine, "network")
+
+
+def _training(config: Config, machine: int, opening: str) -> dict[str, np.ndarray]:
+    """Singular values (step, mode) and first directions (step, leading, pixel) along one training, and 20 samples of the
+    machine at the end, begun at random."""
+    unit, data = UNITS[config.units](), spins(config.images)
     rows = data if config.units == "spin" else ((data + 1) // 2).astype(np.int8)
     network = eq.rbm(
-        data.shape[1], config.hidden, visible=unit, hidden=unit, scale=config.variance**0.5, key=config.seed + seed
+        data.shape[1], config.hidden, visible=unit, hidden=unit, scale=config.variance**0.5, key=config.seed + machine
     )
-    opening = "data" if empirical else "network"
     make: Any = {"cd": eq.cd, "pcd": eq.pcd}[config.recipe]
     first = _measured(network)
     run = eq.train(
@@ -96,20 +119,44 @@ def learn(config: Config, data: np.ndarray, seed: int, *, empirical: bool = True
         epochs=config.epochs,
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
-        record=sorted({*eq.log_spaced_steps(config.last, config.records), *moments(config)}),
+        record=recorded(config)[1:],
         metrics=_measured,
-        key=1000 + config.seed + seed,
+        show_progress=False,
+        key=1000 + config.seed + machine,
     )
     whole = {name: np.concatenate([first[name][None], run.history[name].values]).astype(np.float32) for name in first}
-    steps = np.concatenate([[0], run.history["step"].values])
-    dreams = eq.sample(run.network, eq.Sweeps(1000), chains=20, key=seed)["visible"]
+    dreams = eq.sample(run.network, eq.Sweeps(1000), chains=20, key=machine)["visible"]
+    return {**whole, "dream": np.asarray(dreams, np.int8)}
+
+
+_MADE: dict[tuple[str, Config], xr.Dataset] = {}  # figures 2 to 4, made in one process, are of the same trainings
+
+
+def learned(config: Config, checkpoint: Path | None = None, *, empirical: bool = True) -> xr.Dataset:
+    """The spectrum and the first modes along the trainings; the state before them counts as step 0.
+
+    Args:
+        config: the machine and its training.
+        checkpoint: a folder that keeps finished trainings.
+        empirical: whether the visible fields begin at the data's means, else at zero.
+
+    Returns:
+        Singular values (seed, step, mode), directions of the first modes (seed, step, leading, pixel), and samples
+        (seed, draw, pixel) of the machine at the end.
+    """
+    cell = trained if empirical else trained_from_zero
+    if (cell.__name__, config) not in _MADE:
+        _MADE[cell.__name__, config] = assembled(config, sweep(cell, config, checkpoint, machine=range(config.seeds)))  # type: ignore[arg-type]
+    return _MADE[cell.__name__, config]
+
+
+def assembled(config: Config, found: Mapping[str, Any]) -> xr.Dataset:
+    """What trainings gave, along seeds first, as `learned` returns it."""
+    shapes = {"value": ("step", "mode"), "direction": ("step", "leading", "pixel"), "dream": ("draw", "pixel")}
+    steps = recorded(config)
     return xr.Dataset(
-        {
-            "value": (("step", "mode"), whole["value"]),
-            "direction": (("step", "leading", "pixel"), whole["direction"]),
-            "dream": (("draw", "pixel"), np.asarray(dreams, np.int8)),
-        },
-        {"step": steps, "epoch": ("step", steps / config.per_epoch)},
+        {name: (("seed", *dims), np.asarray(found[name])) for name, dims in shapes.items()},
+        {"step": steps, "epoch": ("step", np.array(steps) / config.per_epoch)},
     )
 
 
@@ -117,11 +164,6 @@ def moments(config: Config) -> tuple[int, ...]:
     """Updates at which figures look: a few, half an epoch, one epoch, ten (or as many as there are), the last."""
     few = max(1, config.per_epoch // 50)
     return few, max(1, config.per_epoch // 2), config.per_epoch, min(10, config.epochs) * config.per_epoch, config.last
-
-
-def learned(config: Config, data: np.ndarray, **options: Any) -> xr.Dataset:
-    """As `learn`, for each of the seeds."""
-    return xr.concat([learn(config, data, seed, **options) for seed in range(config.seeds)], "seed")
 
 
 def one_epoch(config: Config) -> Config:

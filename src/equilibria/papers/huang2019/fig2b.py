@@ -15,11 +15,14 @@ from equilibria.papers.huang2019.statements import (
     COLOURS,
     NOT_GIVEN,
     band,
+    comes_to_rest,
     growing_bound,
     learns_less,
     nearly_optimal,
     recovery,
     saturation,
+    switched,
+    symmetric_below,
     symmetry_broken,
     trajectories,
 )
@@ -27,7 +30,7 @@ from equilibria.papers.huang2019.statements import (
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's machines, and how they are learned."""
+    """The paper's machines, and how they are learned; `control` is a density of data below the threshold."""
 
     size: int = 100
     examples: int = 500
@@ -35,12 +38,13 @@ class Config:
     learners: tuple[str, ...] = ("paper", "exact", "response", "best of starts")
     steps: int = 200
     permute_at: int = 50
+    control: float = 0.3
     posterior_sweeps: int = 400  # of Monte Carlo
     seed: int = 0
 
 
 def run(config: Config, progress) -> xr.Dataset:
-    """Every learner on the same realisations."""
+    """Every learner on the same realisations, and the paper's below the threshold."""
     planted = plant(config.instances, 3, config.size, config.examples, 0.0, config.seed)
     learned = [
         permuted_run(planted, learner, config.steps, config.permute_at, config.seed)
@@ -48,7 +52,12 @@ def run(config: Config, progress) -> xr.Dataset:
     ]
     best = best_possible(planted, 3, config.posterior_sweeps, config.seed)
     dataset = xr.concat(learned, "learner").assign_coords(learner=list(config.learners))
-    return dataset.assign(best=("instance", best)).assign_attrs(size=config.size, permute_at=config.permute_at)
+    few = planted._replace(data=planted.data[:, : round(config.control * config.size)])
+    control = permuted_run(few, "paper", config.permute_at + 10, config.permute_at, config.seed)["labelled"]
+    control = control.rename(step="control_step").drop_vars("control_step")
+    return dataset.assign(best=("instance", best), control=control).assign_attrs(
+        size=config.size, permute_at=config.permute_at, density=config.control
+    )
 
 
 def plot(dataset: xr.Dataset) -> Figure:
@@ -76,11 +85,22 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     case, source = "P = 3, q = 0", "Fig. 2 (b)"
     theirs = dataset.sel(learner="paper")
     end = dataset["matched"].isel(step=-1).mean("unit")
+    last, permute_at, size = (
+        theirs["matched"].isel(step=-1),
+        int(dataset.attrs["permute_at"]),
+        int(dataset.attrs["size"]),
+    )
+    below, low = dataset["control"].rename(control_step="step"), f"{case}, density {dataset.attrs['density']:g}"
     found = [
-        recovery(theirs["matched"].isel(step=-1).values, case, source),
+        *recovery(last.values, last.min("unit").values, case, source),
         *growing_bound(theirs["bound"].values, case, source),
-        *saturation(theirs["divergence"].values, 3 * int(dataset.attrs["size"]), case, source),
-        symmetry_broken(theirs["overlap"], int(dataset.attrs["permute_at"]), case),
+        *saturation(theirs["divergence"].values, 3 * size, case, source),
+        symmetry_broken(
+            theirs["overlap"], permute_at, case, "we observe the permutation-symmetry-broken phenomenon once again"
+        ),
+        *switched(theirs["crossed"], permute_at, case),
+        *symmetric_below(theirs["labelled"], below, permute_at, size, case, low),
+        comes_to_rest(theirs["unconverged"].values, case),
         learns_less(end.sel(learner="paper").values, end.sel(learner="exact").values, case),
     ]
     if "best of starts" in dataset["learner"].values:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+import optax
 import xarray as xr
 from matplotlib.figure import Figure
 
@@ -13,8 +15,17 @@ from equilibria import plots
 from equilibria.data import binarise
 from equilibria.papers.claims import Claim, at_least, at_most, not_testable
 from equilibria.papers.digits import handwritten
-from equilibria.papers.huang2019.common import options
-from equilibria.papers.huang2019.statements import COLOURS, LABELS, NOT_GIVEN, band, growing_bound, saturation
+from equilibria.papers.huang2019.common import exact_bound, options
+from equilibria.papers.huang2019.statements import (
+    COLOURS,
+    LABELS,
+    NOT_GIVEN,
+    band,
+    comes_to_rest,
+    growing_bound,
+    margin,
+    saturation,
+)
 from equilibria.synapses.learn import learn_synapses
 
 
@@ -35,14 +46,21 @@ def run(config: Config, progress) -> xr.Dataset:
     data = binarise(handwritten(config.examples).train_images)
     runs = []
     for learner in progress(("paper", "exact"), "fig3b", "learner"):
-        rate: dict[str, Any] = {} if learner == "paper" else {"learning_rate": 0.01}
+        told: dict[str, Any] = options(learner)
+        if learner == "exact":  # 2,000 examples want a smaller rate than 500
+            told["optimiser"] = optax.sgd(0.01, momentum=0.9)
         learned = learn_synapses(
             [data] * config.starts, config.hidden_size, steps=config.steps, fields=config.fields, key=config.seed,
-            show_progress=False, **rate, **options(learner),
+            show_progress=False, **told,
         )  # fmt: skip
         history = learned.history.rename(set="instance")
-        mean = np.asarray(learned.synapses.mean)
-        runs.append(history[["divergence", "bound"]].assign(mean=(("instance", "pixel", "unit"), mean)))
+        judged = [float(exact_bound(natural, jnp.asarray(data))) for natural in learned.synapses.natural]
+        runs.append(
+            history[["divergence", "bound", "unconverged"]].assign(
+                mean=(("instance", "pixel", "unit"), np.asarray(learned.synapses.mean)),
+                exact_bound=("instance", judged),
+            )
+        )
     return xr.concat(runs, "learner").assign_coords(learner=["paper", "exact"])
 
 
@@ -77,13 +95,14 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     theirs, ours = dataset.sel(learner="paper"), dataset.sel(learner="exact")
     bound = theirs["bound"].transpose("step", "instance").values
     gain = bound.max(axis=0) - bound[0]
-    late = (bound[-1] - bound[3 * len(bound) // 4]) / gain
+    late = np.abs(bound[-1] - bound[3 * len(bound) // 4]) / gain
     weights = theirs["mean"].isel(instance=0).size
+    better = (ours["exact_bound"] - theirs["exact_bound"]).values
     return [
         *saturation(theirs["divergence"].transpose("step", "instance").values, weights, case, source),
         *growing_bound(bound, case, source),
         at_most(
-            f"... until saturation ({case}): gain in the last quarter over the whole gain", source=source, expected=0.05,
+            f"... until saturation ({case}): change in the last quarter over the whole gain", source=source, expected=0.05,
             measured=late, every=True, over="start",
             quote="the lower-bound on the data log-likelihood increases until saturation",
         ),
@@ -93,9 +112,23 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             quote="Due to the weight discreteness, there does not exist efficient or valid methods",
         ),
         at_least(
-            "The exact E-step reaches as large a gain of the bound: over that of the paper's algorithm", source="Fig. 3 (b)",
-            expected=1.0, measured=(ours["bound"].isel(step=-1) - ours["bound"].isel(step=0)).values / (bound[-1] - bound[0]),
-            ours=True, over="start",
+            f"The probability of weights becomes highly biased ({case}): KL divergence over its largest value N P ln 2",
+            source=source, expected=0.5, measured=theirs["divergence"].isel(step=-1).values / (weights * np.log(2)),
+            every=True, over="start", reason="more than half of what there is",
+            quote="the original uniform prior is not preferred, thus the KL divergence increases until a highly biased "
+            "(non-uniform) probability of weight configurations is reached",
+        ),
+        at_least(
+            f"... and so do the weights ({case}): mean of lambda^2", source=source, expected=0.5, every=True, over="start",
+            measured=(theirs["mean"] ** 2).mean(("pixel", "unit")).values,
+            reason="0 for the uniform prior, 1 for certain weights",
+            quote="a highly biased (non-uniform) probability of weight configurations is reached",
+        ),
+        comes_to_rest(theirs["unconverged"].transpose("step", "instance").values, case),
+        at_least(
+            "The exact E-step reaches a higher bound than the paper's algorithm, both judged with ln Z summed exactly: "
+            "difference in nats", source="Fig. 3 (b)", expected=margin(better), measured=better, ours=True, over="start",
+            reason="more than chance: 95% by Student's law",
         ),
     ]  # fmt: skip
 

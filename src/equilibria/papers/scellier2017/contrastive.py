@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,8 @@ class Config:
     steps: int = 4000
     rate: float = 1e-3  # of the one update whose effect is looked at
     nudge: float = 1e-3
+    updates: int = 100  # of a run of learning by either rule, each of the length `stride`
+    stride: float = 0.02
     seeds: int = 5
     seed: int = 0
 
@@ -72,10 +75,54 @@ def _one(parameters, start, world, *, config: Config):
     difference = energy(parameters, 0.0, clamped, world) - energy(parameters, 0.0, free, world)
     force = jnp.abs(jax.grad(energy, argnums=2)(parameters, 0.0, free, world)).max()
     ratio = jnp.linalg.norm(near - free) / jnp.maximum(jnp.linalg.norm(nearer - free), 1e-30)
+    lift = energy(parameters, config.nudge, near, world) - energy(parameters, 0.0, free, world)
     return {
         "contrastive": difference, "squared": _cost(parameters, free, world), "force": force, "ratio": ratio,
         "by_contrastive": after(contrast["contrastive"]), "by_nudged": after(contrast["nudged"]),
+        "lift": lift / config.nudge,
     }  # fmt: skip
+
+
+def _course(parameters, start, world, *, config: Config, clamped: bool):
+    """The contrastive cost and the squared error of one network along learning by one rule, in updates of one length."""
+    first, rest = (partial(_rest, steps=steps) for steps in (config.steps, config.steps // 8))
+    slope = jax.grad(energy)
+
+    def update(loop, _):
+        theta, free, held = loop
+        free = rest(theta, 0.0, free, world)  # each phase from where it ended before, as persistent particles do
+        held = rest(theta, 0.0, held, world, clamped=True)
+        gap = energy(theta, 0.0, held, world) - energy(theta, 0.0, free, world)
+        there = held if clamped else rest(theta, config.nudge, free, world)
+        change = jax.tree.map(jnp.subtract, slope(theta, 0.0, there, world), slope(theta, 0.0, free, world))
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(change)))
+        # no longer than what is left to learn: the last steps are shorter
+        pace = jnp.minimum(config.stride, length / (1.0 if clamped else config.nudge))
+        cost = _cost(theta, free, world)
+        theta = jax.tree.map(lambda p, g: p - pace * g / jnp.maximum(length, 1e-30), theta, change)
+        return (theta, free, held), (gap, cost)
+
+    begin = (first(parameters, 0.0, start, world), first(parameters, 0.0, start, world, clamped=True))
+    _, found = jax.lax.scan(update, (parameters, *begin), None, length=config.updates)
+    return jnp.stack(found)
+
+
+@partial(jax.jit, static_argnames=("config",))
+def _all(parameters, start, world, *, config: Config):
+    """`_one` for many networks; compiled once for all cells."""
+    return jax.vmap(partial(_one, config=config))(parameters, start, world)
+
+
+@partial(jax.jit, static_argnames=("config", "clamped"))
+def _courses(parameters, start, world, *, config: Config, clamped: bool):
+    return jax.vmap(partial(_course, config=config, clamped=clamped))(parameters, start, world)
+
+
+def _drawn(strength: float, start: int, seed: int, config: Config, count: int):
+    """The first so many networks of one cell, stacked."""
+    first = (seed + start) * config.count
+    drawn = [draw(first + index, config.neurons, outputs=config.outputs, strength=strength) for index in range(count)]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
 
 
 def compared(strength: float, start: int, seed: int, *, config: Config) -> dict[str, np.ndarray]:
@@ -90,27 +137,54 @@ def compared(strength: float, start: int, seed: int, *, config: Config) -> dict[
     Returns:
         What `_one` finds, for each network.
     """
-    first = (seed + start) * config.count
-    drawn = [
-        draw(first + index, config.neurons, outputs=config.outputs, strength=strength) for index in range(config.count)
-    ]
-    parameters, begin, world = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+    parameters, begin, world = _drawn(strength, start, seed, config, config.count)
     with jax.enable_x64(True):
-        found = jax.jit(jax.vmap(partial(_one, config=config)))(parameters, begin, world)
+        found = _all(parameters, begin, world, config=config)
         return {name: np.asarray(values) for name, values in found.items()}
+
+
+def learned(strength: float, start: int, seed: int, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: the first tenth of the same networks learn by either rule.
+
+    Args:
+        strength: of the weights.
+        start: number of the set of networks.
+        seed: of all of them.
+        config: the figure's configuration.
+
+    Returns:
+        The contrastive cost and the squared error, (2, networks, updates), by clamping and by nudging.
+    """
+    parameters, begin, world = _drawn(strength, start, seed, config, max(2, config.count // 10))
+    with jax.enable_x64(True):
+        rows = [_courses(parameters, begin, world, config=config, clamped=clamped) for clamped in (True, False)]
+        return {"course": np.moveaxis(np.asarray(rows), 2, 1)}  # (rule, cost, network, update)
 
 
 def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
     """All strengths and sets."""
     cells = sweep(compared, config, checkpoint, strength=config.strengths, start=range(config.seeds), seed=config.seed)
-    names = ("contrastive", "squared", "force", "ratio", "by_contrastive", "by_nudged")
-    data = {name: (("strength", "start", "network"), cells[name].values) for name in names}
-    return xr.Dataset(data, {"strength": list(config.strengths)})
+    names = ("contrastive", "squared", "force", "ratio", "by_contrastive", "by_nudged", "lift")
+    data: dict[str, Any] = {name: (("strength", "start", "network"), cells[name].values) for name in names}
+    courses = sweep(learned, config, checkpoint, strength=config.strengths, start=range(config.seeds), seed=config.seed)
+    axes = ("strength", "start", "rule", "cost", "learner", "update")
+    data["course"] = (axes, courses["course"].values)
+    named = {"strength": list(config.strengths), "rule": ["clamped", "nudged"], "cost": ["contrastive", "squared"]}
+    return xr.Dataset(data, named, {"stride": config.stride})
 
 
 def _settled(dataset: xr.Dataset) -> xr.Dataset:
     """Networks that came to rest."""
-    return dataset.where(dataset["force"] < 1e-6)
+    still = dataset.drop_vars("course")
+    return still.where(still["force"] < 1e-6).assign(course=dataset["course"])
+
+
+def ends(dataset: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """The squared error at the end of learning over that at its start, and whether the contrastive cost ever was negative."""
+    course = dataset["course"]
+    squared = course.sel(cost="squared")
+    ratio = squared.isel(update=-1) / squared.isel(update=0).clip(min=1e-12)
+    return ratio, (course.sel(cost="contrastive") < 0).any("update")
 
 
 def _worse(dataset: xr.Dataset, rule: str, negative: bool) -> xr.DataArray:
@@ -121,10 +195,11 @@ def _worse(dataset: xr.Dataset, rule: str, negative: bool) -> xr.DataArray:
 
 
 def plot(dataset: xr.Dataset):
-    """Left: the contrastive cost against the squared error, each dot a network. Middle: how often it is negative. Right: how
-    often one small update raises the squared error, by the sign of the contrastive cost."""
+    """Above: the contrastive cost against the squared error, each dot a network; how often it is negative. Below: how often one
+    small update raises the squared error, by the sign of the contrastive cost; the squared error along learning (median, and
+    the highest tenth dashed) of networks in which the contrastive cost becomes negative on the way."""
     dataset = _settled(dataset)
-    figure, (left, middle, right) = plots.panels(columns=3, size=(4.0, 3.4))
+    figure, ((left, middle), (right, last)) = plots.panels(columns=2, rows=2, size=(4.6, 3.3))
     for colour, strength in zip(plots.PALETTE, dataset["strength"].values, strict=False):
         here = dataset.sel(strength=strength)
         left.plot(
@@ -136,7 +211,7 @@ def plot(dataset: xr.Dataset):
     left.legend(fontsize=7, markerscale=3)
     negative = (dataset["contrastive"] < 0).where(dataset["contrastive"].notnull()).mean("network")
     plots.simulation_points(middle, dataset["strength"], negative.mean("start"), negative.std("start"))
-    middle.set(xlabel="strength of the weights", ylabel="share of networks with a negative cost (49)", ylim=(-0.02, 1))
+    middle.set(xlabel="strength of the weights", ylabel="share with a negative cost (49)", ylim=(0, None))
     places = np.arange(2)
     for shift, colour, rule, name in (
         (-0.2, plots.PALETTE[1], "by_contrastive", "contrastive Hebbian"), (0.2, plots.PALETTE[0], "by_nudged", "nudged (36)"),
@@ -147,6 +222,22 @@ def plot(dataset: xr.Dataset):
     right.set_xticks(places, ["cost (49) ≥ 0", "cost (49) < 0"])
     right.set(ylabel="updates that raise the squared error", ylim=(0, 1))
     right.legend(loc="upper left")
+    _, negative = ends(dataset)
+    for colour, rule, name in (
+        (plots.PALETTE[1], "clamped", "contrastive Hebbian"),
+        (plots.PALETTE[0], "nudged", "nudged (36)"),
+    ):
+        chosen = dataset["course"].sel(cost="squared", rule=rule).where(negative.sel(rule="clamped"))
+        for level, dashes, label in ((0.5, "-", name), (0.9, "--", None)):
+            line = chosen.quantile(level, ("strength", "start", "learner"))
+            last.plot(dataset["update"], line, color=colour, linestyle=dashes, label=label)
+    last.set(
+        xlabel="updates",
+        ylabel="squared error (9)",
+        yscale="log",
+        title="where (49) becomes negative; dashed: highest tenth",
+    )
+    last.legend()
     return figure
 
 
@@ -154,7 +245,9 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     """What section 4.1 says of the two costs."""
     dataset = _settled(dataset)
     negative = (dataset["contrastive"] < 0).any("network").sum("strength")
-    lowest = dataset["squared"].min(("strength", "network"))
+    lowest = dataset["lift"].where(dataset["squared"] > 1e-6).min(("strength", "network"))
+    ratio, wrong = ends(dataset)
+    worse = (ratio > 1).where(wrong).mean(("strength", "learner"))  # among networks whose cost (49) is ever negative
     close_by = (dataset["ratio"] - 2).where(dataset["squared"] > 1e-6)
     return [
         at_least(
@@ -168,8 +261,24 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             reason="'usually'", quote="in which case learning usually deteriorates, as pointed out by Movellan (1990)",
         ),
         at_least(
-            "The cost of the two-phase rule is never negative: smallest", source="section 1; Eq. (9)", expected=0.0,
-            measured=lowest.values, every=True, quote="The cost function can be guaranteed to be always positive",
+            "The cost of the two-phase rule, measured as (F at the ξ-fixed point minus F at the 0-fixed point)/ξ, is never "
+            "negative: smallest, where the squared error is above 1e-6", source="section 1; Eq. (9), (49)", expected=0.0,
+            measured=lowest.values, every=True,
+            quote="The cost function can be guaranteed to be always positive because it is defined in terms of infinitesimal "
+            "local perturbations",
+        ),
+        at_least(
+            "Learning by contrastive Hebbian learning deteriorates where the cost becomes negative: "
+            "share of these networks whose "
+            "squared error is larger in the end than at the start",
+            source="section 4.1; Movellan 1990", expected=0.5, measured=worse.sel(rule="clamped").values, reason="'usually'",
+            quote="in which case learning usually deteriorates, as pointed out by Movellan (1990)",
+        ),
+        at_most(
+            "Learning by the two-phase rule does not, in any network: share whose squared error is larger in the end",
+            source="section 4.1", expected=0.0, measured=(ratio.sel(rule="nudged") > 1).mean(("strength", "learner")).values,
+            tolerance=0.02, every=True, reason="updates of finite length can leave a mode",
+            quote="Our objective function does not suffer from this problem",
         ),
         at_most(
             "The ξ-fixed point is ξ-close to the 0-fixed point: networks in which half the nudge is not half as far, within 1%",
@@ -187,7 +296,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(seeds=2), "paper": Config(count=200, steps=6000)}
+PRESETS = {"quick": Config(seeds=2, updates=30), "paper": Config(count=60, steps=4000, updates=40, stride=0.05)}
 DIFFERS = {
     name: (
         "no such figure in the paper; random fully connected networks with ρ = tanh, outputs clamped through their rates",

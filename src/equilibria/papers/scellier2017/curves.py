@@ -39,22 +39,23 @@ def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
     """Errors after each epoch; "train" is the running error of the epoch, at the free fixed point before each update."""
     data, schedule = load(config.images, config.train), table_schedule(config.depth, config.reading)
     per_epoch = config.train // config.batch_size
-    columns: dict[str, list] = {"train": [], "validation": [], "test": [], "unconverged": [], "change": []}
+    names = {"train": "error", "validation": "validation", "unconverged": "unconverged_base", "change": "change"}
+    columns: dict[str, list] = {name: [] for name in (*names, "test")}
     for seed in range(config.seed, config.seed + config.seeds):
 
         def measure(network):
-            return {part: error(network, schedule.predict, *data[part]) for part in ("validation", "test")}
+            return {"validation": error(network, schedule.predict, *data["validation"])}
 
-        history = trained(
+        done = trained(
             (config.size,) * config.depth, schedule, data, seed=seed, steps=config.epochs * per_epoch,
             batch_size=config.batch_size, metrics=measure,
             record=range(per_epoch, config.epochs * per_epoch + 1, per_epoch),
             checkpoint=None if checkpoint is None else checkpoint / f"seed{seed}",
-        ).history  # fmt: skip
-        names = ("error", "validation", "test", "unconverged_base", "change")
-        for column, name in zip(columns.values(), names, strict=True):
-            column.append(history[name].values)
-    axes = {name: ("seed", "epoch") for name in columns} | {"change": ("seed", "epoch", "coupling")}
+        )  # fmt: skip
+        for name, recorded in names.items():
+            columns[name].append(done.history[recorded].values)
+        columns["test"].append(error(done.network, schedule.predict, *data["test"]))  # once, at the end
+    axes = {name: ("seed", "epoch") for name in names} | {"change": ("seed", "epoch", "coupling"), "test": ("seed",)}
     return xr.Dataset(
         {name: (axes[name], np.stack(values)) for name, values in columns.items()},
         {"epoch": np.arange(1, config.epochs + 1)},

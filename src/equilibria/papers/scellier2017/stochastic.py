@@ -18,31 +18,35 @@ from equilibria.energies.stochastic import Stochastic
 from equilibria.papers.claims import Claim, at_most
 from equilibria.papers.scellier2017.energy import draw
 from equilibria.papers.scellier2017.energy import energy as connected
+from equilibria.papers.scellier2017.pair import (
+    INFLUENCE,
+    NOISES,
+    PARAMETERS,
+    START,
+    TARGET,
+    apart_from_boltzmann,
+    energy,
+)
 from equilibria.papers.sweep import sweep
 
-PARAMETERS = {"weight": 1.5, "biases": jnp.array([0.4, -0.3])}
-START = {"hidden": 0.0, "output": 0.0}
-INFLUENCE, TARGET = 0.2, 1.0
+MORE = 1.0  # the temperature of larger networks
 
 
 @dataclass(frozen=True)
 class Config:
-    """Chains of Langevin dynamics at each of `temperatures`."""
+    """Chains of Langevin dynamics at each of `temperatures`, in as many `seeds`; larger networks have their own numbers."""
 
     temperatures: tuple[float, ...] = (0.5, 1.0, 2.0)
     chains: int = 400
     steps: int = 3000
     nudge: float = 0.1
-    many: tuple[int, ...] = (5, 20)  # neurons of fully connected networks, at temperature 1
+    seeds: int = 1
+    draws: int = 2000  # chains whose law is compared with that of Boltzmann
+    many: tuple[int, ...] = (5, 10)  # neurons of fully connected networks
+    many_chains: int = 100
+    many_steps: int = 1000
     networks: int = 3
     seed: int = 0
-
-
-def energy(parameters, influence, state, world):
-    """The energy (34) of a hidden and an output neuron with ρ = tanh, the output nudged to the world."""
-    rates = jnp.tanh(jnp.stack([state["hidden"], state["output"]]))
-    internal = (state["hidden"] ** 2 + state["output"] ** 2) / 2 - parameters["weight"] * rates[0] * rates[1]
-    return internal - parameters["biases"] @ rates + influence * (state["output"] - world) ** 2 / 2
 
 
 def _cost(state):
@@ -73,6 +77,14 @@ def _exact_response(system: Stochastic, nudge: float) -> dict[str, np.ndarray]:
     }
 
 
+def _paired(parameters, influence, state, world):
+    """The energy of a fully connected network whose weights are told pair by pair."""
+    count = len(state)
+    weights = jnp.zeros((count, count)).at[jnp.triu_indices(count, 1)].set(parameters["pairs"])
+    whole = {"weights": weights, "biases": parameters["biases"], "input": parameters["input"]}
+    return connected(whole, influence, state, world)
+
+
 def fuller(neurons: int, network: int, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
     """One cell: both sides of the theorem and of the proposition in a fully connected network, where no quadrature reaches.
 
@@ -87,64 +99,88 @@ def fuller(neurons: int, network: int, seed: int, key: Array, *, config: Config)
         The largest distance of the two sides in standard errors over all parameters, how many these are, their correlation,
         and the change of the expected cost and minus its variance, with errors.
     """
-    parameters, start, world = draw(seed + network, neurons)
-    system = Stochastic(connected, temperature=1.0, step=0.5, steps=config.steps, chains=config.chains)
+    drawn, start, world = draw(seed + network, neurons)
+    pairs = np.triu_indices(neurons, 1)
+    parameters = {"pairs": drawn["weights"][pairs], "biases": drawn["biases"], "input": drawn["input"]}
+    system = Stochastic(_paired, temperature=MORE, step=0.5, steps=config.many_steps, chains=config.many_chains)
     first, second = jax.random.split(key)
     sides = system.check_theorem(parameters, INFLUENCE, start, world, nudge=config.nudge, key=first)
     nudging = system.check_proposition(parameters, INFLUENCE, start, world, nudge=config.nudge, key=second)
-    moved = np.ravel(sides.difference.error) > 0  # entries on and below the diagonal of the weights do not count
     left, right, gap, error = (
-        np.ravel(x)[moved]
-        for x in (sides.left.value, sides.right.value, sides.difference.value, sides.difference.error)
+        np.ravel(x) for x in (sides.left.value, sides.right.value, sides.difference.value, sides.difference.error)
     )
     return {
-        "sigmas": np.abs(gap / error).max(), "parameters": float(moved.sum()), "agree": np.corrcoef(left, right)[0, 1],
+        "sigmas": np.abs(gap / error).max(), "parameters": float(gap.size), "agree": np.corrcoef(left, right)[0, 1],
         "fall": np.ravel([nudging.left.value, nudging.right.value]),
         "fall_error": np.ravel([nudging.left.error, nudging.difference.error]),
     }  # fmt: skip
 
 
-def run(config: Config, progress, checkpoint: Path | None = None) -> xr.Dataset:
+def two(temperature: float, start: int, seed: int, key: Array, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: both sides of (73) and of (78) with two neurons, sampled.
+
+    Args:
+        temperature: T.
+        start: number of the set of chains; it only enters the key.
+        seed: likewise.
+        key: of the chains.
+        config: the figure's configuration.
+
+    Returns:
+        Values with their standard errors.
+    """
+    first, second = jax.random.split(key)
+    system = Stochastic(energy, temperature=temperature, step=0.5, steps=config.steps, chains=config.chains)
+    sides = system.check_theorem(PARAMETERS, INFLUENCE, START, TARGET, nudge=config.nudge, key=first)
+    nudging = system.check_proposition(PARAMETERS, INFLUENCE, START, TARGET, nudge=config.nudge, key=second)
+    found = {"left": sides.left, "right": sides.right, "difference": sides.difference}
+    found |= {"slope": nudging.left, "variance": nudging.right, "decline": nudging.difference}
+    values = {name: np.ravel(estimate.value) for name, estimate in found.items()}
+    return values | {f"{name}_error": np.ravel(estimate.error) for name, estimate in found.items()}
+
+
+def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
     """Both sides of (73) and of (78) with their standard errors, and both by quadrature; larger networks without it."""
-    keys = jax.random.split(jax.random.key(config.seed), (len(config.temperatures), 2))
-    columns: dict[str, list] = {name: [] for name in ("left", "right", "difference", "slope", "variance", "decline")}
-    spreads: dict[str, list] = {name: [] for name in columns}
-    exact = []
-    for temperature, (first, second) in zip(
-        progress(config.temperatures, "temperatures", "temperature"), keys, strict=True
-    ):
-        system = Stochastic(energy, temperature=temperature, step=0.5, steps=config.steps, chains=config.chains)
-        sides = system.check_theorem(PARAMETERS, INFLUENCE, START, TARGET, nudge=config.nudge, key=first)
-        nudging = system.check_proposition(PARAMETERS, INFLUENCE, START, TARGET, nudge=config.nudge, key=second)
-        found = {"left": sides.left, "right": sides.right, "difference": sides.difference}
-        found |= {"slope": nudging.left, "variance": nudging.right, "decline": nudging.difference}
-        for name, estimate in found.items():
-            columns[name].append(np.ravel(estimate.value))
-            spreads[name].append(np.ravel(estimate.error))
-        exact.append(_exact_response(system, config.nudge))
-    data: dict[str, Any] = {name: (("temperature", _axis(name)), np.stack(values)) for name, values in columns.items()}
-    data |= {f"{name}_error": (("temperature", _axis(name)), np.stack(values)) for name, values in spreads.items()}
+    starts = {"start": range(config.seeds), "seed": config.seed}
+    sampled = sweep(two, config, checkpoint, temperature=config.temperatures, **starts)
+    names = ("left", "right", "difference", "slope", "variance", "decline")
+    data: dict[str, Any] = {
+        name + more: (("temperature", "start", _axis(name)), sampled[name + more].values)
+        for name in names
+        for more in ("", "_error")
+    }
+    exact = [_exact_response(Stochastic(energy, temperature=T, step=0.5), config.nudge) for T in config.temperatures]
     for name in exact[0]:
         axes = ("temperature", "parameter") if name == "exact_response" else ("temperature",)
         data[name] = (axes, np.stack([found[name] for found in exact]))
     cells = sweep(fuller, config, checkpoint, neurons=config.many, network=range(config.networks), seed=config.seed)
     for name in ("sigmas", "parameters", "agree", "fall", "fall_error"):
         data[name] = (("neurons", "network", "side")[: cells[name].ndim], cells[name].values)
-    return xr.Dataset(data, {"temperature": list(config.temperatures), "neurons": list(config.many)})
+    data |= {name: ("noise", values) for name, values in apart_from_boltzmann(config.draws, config.seed).items()}
+    named = {"temperature": list(config.temperatures), "neurons": list(config.many), "noise": list(NOISES)}
+    return xr.Dataset(data, named, {"draws": config.draws})
 
 
 def _axis(name: str) -> str:
     return "parameter" if name in ("left", "right", "difference") else "cost"
 
 
-def _sigmas(value, error, expected=0.0) -> float:
-    """The largest distance in standard errors."""
-    return float(np.max(np.abs(np.asarray(value) - np.asarray(expected)) / np.asarray(error)))
+def _sigmas(value: xr.DataArray, error: xr.DataArray, expected: Any = 0.0) -> np.ndarray:
+    """Distances in standard errors, the sets of chains on the first axis."""
+    return (np.abs(value - expected) / error).transpose("start", ...).values
 
 
 def plot(dataset: xr.Dataset):
-    """Responses and their exact values; the fall of the cost against the exact variance; the same fall with more neurons."""
-    figure, (left, right, more) = plots.panels(3, size=(4.2, 3.4))
+    """Above: responses and their exact values; the fall of the cost against the exact variance. Below: the same fall with more
+    neurons; how far the law of Langevin dynamics is from e^(-F), and from e^(-2F/σ²), by its noise σ."""
+    figure, ((left, right), (more, law)) = plots.panels(columns=2, rows=2, size=(4.6, 3.3))
+    for colour, (name, label) in zip(
+        plots.PALETTE, {"papers": "from $e^{-F}$ (67)", "scaled": r"from $e^{-2F/\sigma^2}$"}.items(), strict=False
+    ):
+        law.plot(dataset["noise"], dataset[name], "o-", color=colour, label=label)
+    law.axhline(1.63 / np.sqrt(dataset.attrs["draws"]), color="0.5", linestyle="--", label="1% of chance")
+    law.set(xlabel=r"noise $\sigma$ of (66)", ylabel="distance of the laws", yscale="log", title="Langevin dynamics")
+    law.legend()
     for colour, neurons in zip(plots.PALETTE, dataset["neurons"].values, strict=False):
         here = dataset.sel(neurons=neurons)
         plots.simulation_points(
@@ -160,10 +196,11 @@ def plot(dataset: xr.Dataset):
     for colour, (name, label) in zip(
         plots.PALETTE, {"left": "parameters moved", "right": "influence moved"}.items(), strict=False
     ):
+        at, seen, error = xr.broadcast(dataset["exact_response"], dataset[name], dataset[f"{name}_error"])
+        seen, error = seen.transpose(*at.dims), error.transpose(*at.dims)
         plots.simulation_points(
-            left, dataset["exact_response"].values.ravel(), dataset[name].values.ravel(),
-            dataset[f"{name}_error"].values.ravel(), colour=colour, label=label,
-        )  # fmt: skip
+            left, at.values.ravel(), seen.values.ravel(), error.values.ravel(), colour=colour, label=label
+        )
     left.set(xlabel="exact response", ylabel="sampled", title="Theorem 3, all temperatures")
     temperatures = dataset["temperature"]
     plots.theory_line(
@@ -172,8 +209,10 @@ def plot(dataset: xr.Dataset):
     plots.theory_line(
         right, temperatures, dataset["exact_slope"], linestyle="--", label="quadrature, at the nudge sampled"
     )
-    values, errors = dataset["slope"].values[:, 0], dataset["slope_error"].values[:, 0]
-    plots.simulation_points(right, temperatures, values, errors, label=r"$dE[C]/d\xi$, sampled")
+    for start in range(dataset.sizes["start"]):
+        values, errors = (dataset[name].isel(start=start, cost=0) for name in ("slope", "slope_error"))
+        once = r"$dE[C]/d\xi$, sampled" if start == 0 else None
+        plots.simulation_points(right, temperatures, values, errors, label=once)
     right.set(xlabel="temperature $T$", ylabel="change of the expected cost", title="Proposition 4")
     for axes in (left, right):
         axes.legend()
@@ -182,8 +221,10 @@ def plot(dataset: xr.Dataset):
 
 def claims(dataset: xr.Dataset) -> list[Claim]:
     """In standard errors: 4.5 of them are passed by chance once in 10^5."""
-    about: dict[str, Any] = {"tolerance": 4.5, "expected": 0.0, "reason": "standard errors of independent chains"}
-    slope = dataset["exact_slope"].values[:, None]
+    about: dict[str, Any] = {
+        "tolerance": 4.5, "expected": 0.0, "reason": "standard errors of independent chains", "every": True,
+    }  # fmt: skip
+    slope = dataset["exact_slope"]
     bias = float(np.abs(dataset["exact_slope"] / dataset["exact_variance"] - 1).max())
     sigmas, many = dataset["sigmas"], dataset["parameters"]
     chance = norm.isf(0.5e-3 / many.values)  # by chance passed by the largest of so many once in a thousand times
@@ -196,6 +237,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         at_most(
             "Nudging lowers the expected cost there: largest derivative", source="Proposition 4", expected=0.0,
             measured=dataset["fall"].isel(side=0).values.T, every=True, over="network",
+            quote="The derivative of the function ... at ξ = 0 is non-positive",
         ),
         at_most(
             "Both sides of Theorem 3 agree: largest difference in standard errors", source="Eq. (73)",
@@ -215,13 +257,31 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         ),
         at_most(
             "The expected cost falls: largest derivative", source="Proposition 4", expected=0.0,
-            measured=dataset["slope"].max(),
+            measured=dataset["slope"].transpose("start", ...).values, every=True,
+        ),
+        at_most(
+            "Langevin dynamics converges to the Boltzmann law e^(-F), for every σ tried: largest distance of the laws",
+            source="Eq. (66)-(67)", expected=0.0, measured=dataset["papers"].values, every=True, over="noise",
+            tolerance=1.63 / np.sqrt(dataset.attrs["draws"]) + 0.01,
+            reason="passed by chance once in a hundred times (Kolmogorov), and 0.01 for steps of 0.02",
+            quote="the Langevin dynamics Eq. 66 is known to converge to the Boltzmann distribution",
+        ),
+        at_most(
+            "It converges to e^(-2F/σ²), which is e^(-F) for σ = √2 alone: largest distance", source="Fokker and Planck",
+            expected=0.0, measured=dataset["scaled"].values, every=True, over="noise", ours=True,
+            tolerance=1.63 / np.sqrt(dataset.attrs["draws"]) + 0.01, reason="as above",
         ),
     ]  # fmt: skip
 
 
 PRESETS = {
     "quick": Config(),
-    "paper": Config(temperatures=(0.25, 0.5, 1.0, 2.0, 4.0), chains=2000, steps=20_000, nudge=0.03, networks=5),
+    "paper": Config(
+        temperatures=(0.25, 0.5, 1.0, 2.0, 4.0), chains=500, steps=10_000, nudge=0.03, seeds=5, draws=5000, networks=5,
+        many=(5, 12), many_steps=2000,
+    ),
+}  # fmt: skip
+DIFFERS = {
+    "quick": ("no such figure in the paper; ρ = tanh",),
+    "paper": ("no such figure in the paper; ρ = tanh", "12 neurons at most, whose 114 parameters are moved one by one"),
 }
-DIFFERS = {name: ("no such figure in the paper; ρ = tanh",) for name in PRESETS}

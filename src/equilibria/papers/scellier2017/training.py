@@ -101,7 +101,7 @@ def load(images: str, train: int) -> Parts:
     }
 
 
-def predicted(network: eq.Network, how: eq.Equilibrator, inputs: np.ndarray, chunk: int = 1000) -> np.ndarray:
+def predicted(network: eq.Network, how: eq.Equilibrator, inputs: np.ndarray, chunk: int = 200) -> np.ndarray:
     """The predictions (51), a chunk at a time so that each stops as soon as it has come to rest."""
     shares = [inputs[begin : begin + chunk] for begin in range(0, len(inputs), chunk)]
     found = [eq.equilibrate(network, how, world=eq.Clamp("input", share))["output"] for share in shares]

@@ -1,0 +1,195 @@
+"""Figures of the theory: their claims on made-up numbers, where the answer is known."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from equilibria.papers.decelle2017 import ensemble, fields, fig1, phases, statements
+
+TINY = fig1.Config(
+    visible=12, hidden=6, samples=300, scale=0.01, variances=(4.0, 2.0), duration=20.0, records=100, seeds=1
+)
+
+
+def failed(claims, ours=None):
+    return [claim.says.split(" (")[0] for claim in claims if claim.verdict == "not held" and ours in (None, claim.ours)]
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return fig1.run(TINY)
+
+
+def test_what_is_printed_of_the_linear_machine_fails_and_what_solves_its_equations_holds(learned):
+    claims = fig1.claims(learned)
+    assert failed(claims, ours=True) == []
+    printed = {"equation for Omega before Fig. 1", "equilibria after Fig. 1"}
+    assert {claim.source for claim in claims if claim.verdict == "not held"} == printed
+    assert failed(claims, ours=False)[1:] == [
+        "Modes above the threshold end at the printed w^2 = variance - 1", "Modes below it end at the printed w^2 = variance",
+    ]  # fmt: skip
+
+
+def test_each_claim_of_the_linear_machine_fails_for_its_own_reason(learned):
+    usual = set(failed(fig1.claims(learned)))
+
+    def more(**changed):
+        return {words.split(":")[0] for words in set(failed(fig1.claims(learned.assign(changed)))) - usual}
+
+    assert more(overlap=0 * learned["overlap"]) == {"The vectors of W are aligned with those of the data at the end"}
+    flat = learned["likelihood"].mean("time").broadcast_like(learned["likelihood"])
+    assert "The likelihood increases at each eigenvalue learned" in more(likelihood=flat)
+    grown = learned["strength"].copy()
+    grown[:, -1, 0] = 1.1
+    assert more(strength=grown) == {"The distribution learned is unimodal"}
+    left = learned["strength"].copy()
+    left[:, -1, -1] = 0.2
+    assert more(strength=left) == {"Other deformations are damped to zero"}
+    swapped = learned["strength"].copy()
+    swapped[..., :2] = swapped[..., [1, 0]].values
+    assert "Modes emerge one by one, in the order of their variance" in more(strength=swapped)
+
+
+def diagram(**changed):
+    """A result of `phases` in which everything holds."""
+    noise = np.linspace(0.2, 2.0, 8)
+    laws, machines = list(phases.LAWS), 2
+    states = np.zeros((3, 2, 2), int)
+    states[0, :, 0] = 1  # Gaussian: the strongest mode alone
+    states[1:] = [[4, 2], [4, 3]]
+    kept = np.full((3, machines, 2), 0.9)
+    kept[0, :, 1] = 0.0
+    point = ("machine", "point")
+    dataset = xr.Dataset(
+        {
+            "residual": ((), 1e-12),
+            "critical": ("noise", statements.classical(noise)),
+            "leading": (("law", "scale"), np.zeros((3, 2), int)),
+            "states": (("law", "scale", "kind"), states),
+            "dial_states": (("kurtosis", "kind"), np.array([[4, 1], [3, 0], [1, 0], [1, 0]])),
+            "kept": (("law", "machine", "begun_mode"), kept),
+            "kept_theory": (("law", "machine"), np.full((3, machines), 0.9)),
+            "sampled_phase": (point, np.ones((machines, 2), int)),
+            "theory_phase": (point, np.ones((machines, 2), int)),
+            **{
+                f"{kind}_{name}": (point, np.full((machines, 2), value))
+                for kind, value in (("sampled", 0.5), ("theory", 0.5), ("error", 0.01))
+                for name in ("m", "mbar")
+            },
+        },
+        {"noise": noise, "law": laws, "kind": ["single", "mixed"], "kurtosis": [1.0, 2.0, 3.0, 6.0], "scale": [2.0, 6.0]},
+        {"aspect": 0.5, "visible": 2000, "ratio": 0.8},
+    )  # fmt: skip
+    return dataset.assign({name: (dataset[name].dims, value) for name, value in changed.items()})
+
+
+def test_each_claim_about_phases_fails_for_its_own_reason():
+    def said(**changed):
+        return [words.split(":")[0] for words in failed(phases.claims(diagram(**changed)))]
+
+    assert said() == []
+    assert said(critical=1.3 * statements.classical(np.linspace(0.2, 2.0, 8))) == [
+        "The diagram is that of the SK model with ferromagnetic coupling"
+    ]
+    assert said(leading=np.eye(3, 2, dtype=int)) == ["The mode with the highest singular value dominates"]
+    none = diagram()["states"].values.copy()
+    none[1, :, 1] = 0
+    assert said(states=none) == ["Uniform components"]  # its mixtures, though the other law has some
+    assert said(dial_states=np.array([[4, 1], [1, 0], [1, 0], [1, 0]])) == ["Components of smaller kurtosis than 3"]
+    assert said(dial_states=np.array([[4, 1], [3, 0], [1, 0], [2, 0]])) == ["Components of larger kurtosis than 3"]
+    stays = diagram()["kept"].values.copy()
+    stays[0, 1, 1] = 0.5  # one machine of two
+    assert said(kept=stays) == ["Gaussian components"]
+    assert said(sampled_m=np.array([[0.5, 0.5], [0.5, 0.6]])) == ["Ferromagnet"]
+
+
+def test_order_parameters_of_several_machines_are_drawn():
+    shape = ("point", "machine")
+    wanted = ("q", "m", "mbar")
+    values = {
+        f"{kind}_{name}": (shape, np.full((3, 2), 0.5)) for kind in ("sampled", "theory", "error") for name in wanted
+    }
+    values["replicon"] = (shape, np.array([[0.5, 2.0]] * 3))
+    values["theory_phase"] = values["sampled_phase"] = (shape, np.ones((3, 2), int))
+    made = diagram().drop_vars([name for name in values if name in diagram()])
+    edge = {"phase": (("noise", "strength"), np.zeros((8, 4))), "at_line": ("ordered_strength", [1.0, 1.5])}
+    points = {"point_noise": ("point", [0.3, 0.6, 1.0]), "point_strength": ("point", [0.5, 1.5, 2.0])}
+    grid = {"strength": np.linspace(0.1, 3, 4), "ordered_strength": [1.5, 2.0]}
+    made = made.assign(values | edge).assign_coords(points | grid)
+    assert len(phases.plot(made).axes) == 4
+
+
+def test_the_classical_line_is_that_of_the_ensemble_with_layers_of_one_size():
+    from equilibria.theory import critical_strength
+
+    noise = np.array([0.5, 1.2, 2.0])
+    np.testing.assert_allclose(statements.classical(noise), critical_strength(noise, aspect=1.0), rtol=1e-4)
+
+
+def test_components_of_a_kurtosis_have_it():
+    for value in phases.KURTOSIS:
+        drawn = phases.three_valued(value).values
+        assert [np.mean(drawn**2), np.mean(drawn**4)] == pytest.approx([1, value])
+
+
+def curves(**changed):
+    """A result of `curve` in which everything holds: two clusters along axes, two modes that pass the threshold."""
+    times = np.linspace(0.1, 1, 10)
+    seen = np.stack([0.2 * np.exp(2 * times), 0.15 * np.exp(2 * times), 0.1 + 0 * times], axis=1)
+    directions = np.eye(3, 20) / 1.0
+    laws = np.stack([1.1 * seen, 0.9 * seen])
+    laws[0, :5] = laws[1, :5] = seen[:5]
+    both = {
+        "measured": (("seed", "time", "mode"), np.stack([seen] * 2)),
+        "predicted": (("seed", "law", "time", "mode"), np.stack([laws] * 2)),
+        "direction": (("seed", "mode", "unit"), np.stack([directions] * 2)),
+        "centre": (("seed", "cluster", "unit"), np.stack([directions[[1, 0]]] * 2)),
+        "empirical": (("seed", "mode", "other"), np.stack([np.diag([3.0, 2.0, 0.1])] * 2)),
+        "image_measured": (("seed", "image_time", "mode"), np.full((2, 4, 3), 0.3)),
+        "image_predicted": (("seed", "image_law", "image_time", "mode"), np.full((2, 1, 4, 3), 0.3)),
+    }
+    dataset = xr.Dataset(
+        both, {"time": times, "image_units": ("seed", [1000.0, 1000.0])}, {"clusters": 2, "hidden": 60, "images": "x"}
+    )
+    return dataset.assign({name: (dataset[name].dims, value) for name, value in changed.items()})
+
+
+def test_each_claim_about_a_learning_curve_fails_for_its_own_reason():
+    def said(**changed):
+        return [words.split(":")[0] for words in failed(statements.curve_claims(curves(**changed)))]
+
+    assert said() == []
+    turned = curves()["direction"].values.copy()
+    turned[1, 0] = np.roll(turned[1, 0], 7)
+    assert said(direction=turned) == ["The modes point in the directions of the clusters, one for each"]
+    mixed = curves()["empirical"].values.copy()
+    mixed[1, 0, 1] = 1.0
+    assert said(empirical=mixed) == ["The empirical term becomes diagonal in the frame of these modes"]
+    late = curves()["measured"].values.copy()
+    late[:, :-1] *= 0.4
+    assert "Clusters" in said(measured=late)
+    assert said(image_measured=np.full((2, 4, 3), 0.5))[0].startswith("Leading modes of x")
+
+
+def test_fields_that_leave_their_curve_are_seen():
+    shape, dims = (2, 4, 2), ("seed", "time", "mode")
+    whole = {name: (dims, np.full(shape, 0.5)) for name in fields.SEEN}
+    dataset = xr.Dataset(whole | {f"predicted_{name}": part for name, part in whole.items()}, attrs={"hidden": 100})
+    assert failed(fields.claims(dataset)) == []
+    off = dataset["visible_field"].values.copy()
+    off[1, 3, 0] = 0.7
+    assert failed(fields.claims(dataset.assign(visible_field=(dims, off)))) == [
+        "The visible fields along the modes follow the curve: largest distance over the largest value"
+    ]
+    short = dataset["predicted_strength"].values.copy()
+    short[0, 3] = np.nan  # a curve that ends early is no agreement
+    assert len(failed(fields.claims(dataset.assign(predicted_strength=(dims, short))))) == 1
+
+
+def test_machines_of_the_ensemble_are_drawn_by_phases():
+    import jax
+
+    config = phases.Config(visible=40)
+    drawn = phases._drawn(config, [2.0], 0.1, "bernoulli", jax.random.key(0))
+    assert isinstance(drawn, ensemble.Machine)
+    assert set(np.unique(drawn.visible)) == {-1.0, 1.0}
