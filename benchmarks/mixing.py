@@ -133,6 +133,8 @@ def trained(case: Case, kind: str, folder: str, seed: int = 0) -> tuple[eq.Netwo
     recipe = eq.pcd(10, chains=500, opening="network" if kind.startswith("zero fields") else "data")
     if kind.endswith("along training"):
         recipe = eq.tempered(1, chains=200, along="training", rungs=RUNGS)
+    if kind.endswith("reweighted"):
+        recipe = eq.reweighted(10, chains=500)
     began = time.perf_counter()
     run = eq.train(
         start, case.rows, recipe, steps=case.updates, batch_size=min(500, len(case.rows)), learning_rate=case.rate,
@@ -146,9 +148,12 @@ KINDS = (
     "zero fields, pcd",
     "data's fields, pcd",
     "data's fields, along training",
+    "data's fields, reweighted",
     "low rank, pcd",
     "low rank, along training",
+    "low rank, reweighted",
 )
+SAMPLED = ("data's fields, along training", "data's fields, reweighted")  # whose machines are sampled in three ways
 
 
 def report(name: str) -> None:
@@ -165,7 +170,7 @@ def report(name: str) -> None:
             found = eq.log_likelihood(network, case.rows[:4000], "ais", steps=2000, chains=100, burn_in=200, key=5)
             told = " ".join(f"{value:7.1f}" for value in values)
             print(f"{kind:32}{told:>44}   {str(found)[:60]:>62}{seconds:9.1f}", flush=True)
-            if kind != KINDS[2] and kind != KINDS[-1]:
+            if kind not in SAMPLED:
                 continue
             ladder = eq.Trajectory(folder)
             chosen = ladder[:]
