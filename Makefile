@@ -20,7 +20,7 @@ test: .venv/.installed
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 test-slow: .venv/.installed
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile -m slow
+	XLA_FLAGS="$$XLA_FLAGS" $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile -m slow
 
 # As a processor without AVX-512 would run them.
 test-lesser: .venv/.installed
@@ -70,13 +70,15 @@ test-wheel:
 	.venv-wheel/bin/pip install --quiet --upgrade pip
 	.venv-wheel/bin/pip install --quiet dist/*.whl pytest
 	.venv-wheel/bin/python tests/wheel.py
+	.venv-wheel/bin/pip install --quiet "$$(ls dist/*.whl)[lab]"
+	.venv-wheel/bin/python tests/wheel.py app/lab
 
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks
 
-# The table of the results in docs/results: what held, and what is stale.
+# The tables of the results in docs/results and in the README: what held, and what is stale.
 results: .venv/.installed
-	$(BIN)/python -m equilibria.app.results docs/results
+	$(BIN)/python -m equilibria.app.results docs/results README.md
 
 clean:
 	rm -rf .venv .venv-* demo dist docs/_build docs/api docs/gallery

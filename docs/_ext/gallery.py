@@ -1,98 +1,112 @@
-"""The gallery: a page for each experiment from its committed result, with picture, claims, code, run time."""
+"""The gallery: a page for each experiment from its committed result, with picture, claims, code, run time and live room."""
 
-import json
-import shutil
 from pathlib import Path
 
-from equilibria.papers import INDEX
+from pages import keep_only, write_page
+
+from equilibria.app.lab.catalogue import HOME, room_link
+from equilibria.app.report import Entry, duration, entries
+from equilibria.app.results import verdicts
+from equilibria.papers import INDEX, PAPERS
 from equilibria.papers.claims import Claim
 
-PAPERS = {
-    "huang2019": "Huang 2019: binary synapses",
-    "decelle2017": "Decelle, Fissore and Furtlehner 2017: spectral dynamics",
-    "agliari2024": "Agliari 2024: Hopfield networks",
-    "scellier2017": "Scellier and Bengio: equilibrium propagation",
-}
+_SIGNS = {"held": "✓", "not held": "✗", "not testable": "–"}
 
 
 def write(app) -> None:
     """All pages anew; pictures are copied beside them."""
-    source, folder = Path(app.srcdir) / "results", Path(app.srcdir) / "gallery"
+    made = {entry.id: entry for entry in entries(Path(app.srcdir) / "results")}
+    folder = Path(app.srcdir) / "gallery"
     folder.mkdir(exist_ok=True)
-    index = ["# Gallery", "", "Every experiment, `equilibria reproduce PAPER/FIGURE` makes it again.", ""]
-    pages = []
+    kept = {"index.md"}
+    index = [
+        "# Gallery",
+        "",
+        "Every experiment of the package. The pictures and verdicts are those of committed results at the size of the paper; "
+        "`equilibria reproduce PAPER/FIGURE` makes a small version again. A result that was made by earlier code is called "
+        "stale; a statement that did not hold stays.",
+        "",
+    ]
     for paper, title in PAPERS.items():
         index += [f"## {title}", "", "::::{grid} 1 2 3 3", ":gutter: 2", ""]
-        for id, what in sorted(INDEX.items()):
-            if not id.startswith(f"{paper}/"):
-                continue
-            name = id.replace("/", "-")
-            made = sorted((source / id).glob("*/claims.json"))
-            pages.append(name)
-            picture = made[-1].with_name("figure.png") if made else None
-            if picture is not None and picture.exists():
-                shutil.copy(picture, folder / f"{name}.png")
-            _write(folder / f"{name}.md", _page(id, what, name, made[-1] if made else None))
-            index += [f":::{{grid-item-card}} {id}", f":link: {name}", ":link-type: doc"]
-            index += [f":img-top: {name}.png"] * (picture is not None and picture.exists())
-            index += ["", what, ":::", ""]
+        for id, what in INDEX.items():
+            if id.startswith(f"{paper}/"):
+                name, entry = id.replace("/", "-"), made.get(id)
+                kept |= {f"{name}.md", f"{name}.png"}
+                if entry is not None:
+                    write_page(folder / f"{name}.png", entry.figure)
+                write_page(folder / f"{name}.md", "\n".join(_page(id, what, name, entry)))
+                index += _card(id, what, name, entry)
         index += ["::::", ""]
-    index += ["```{toctree}", ":hidden:", *pages, "```", ""]
-    _write(folder / "index.md", "\n".join(index))
+    index += ["```{toctree}", ":hidden:", *(f"{id} <{id.replace('/', '-')}>" for id in INDEX), "```", ""]
+    write_page(folder / "index.md", "\n".join(index))
+    keep_only(folder, kept)
 
 
-def _page(id: str, what: str, name: str, made: Path | None) -> str:
-    lines = [f"# {id}", "", f"{what}.", ""]
-    if made is None:
-        lines += [
-            "There is no committed result of this experiment at the size of the paper yet; make the small one:",
-            "",
-        ]
+def _card(id: str, what: str, name: str, entry: Entry | None) -> list[str]:
+    lines = [f":::{{grid-item-card}} {what}", f":link: {name}", ":link-type: doc"]
+    if entry is None:
+        return [*lines, "", f"`{id}`: not yet run at the size of the paper", ":::", ""]
+    found = [f"the paper's: {verdicts(entry, ours=False)}"] * bool(verdicts(entry, ours=False))
+    found += [f"ours: {verdicts(entry, ours=True)}"] * bool(verdicts(entry, ours=True))
+    return [
+        *lines,
+        f":img-top: {name}.png",
+        "",
+        f"`{id}` {'; '.join(found)}{' (stale)' * bool(entry.stale)}",
+        ":::",
+        "",
+    ]
+
+
+def _page(id: str, what: str, name: str, entry: Entry | None) -> list[str]:
+    lines = [f"# {what}", ""]
+    room = room_link(id, HOME)
+    live = f"Live: [its room of the lab]({room}), while `equilibria lab` runs on your machine."
+    live = live if room else "No room of the lab shows it live."
+    if entry is None:
+        lines += [f"There is no committed result of `{id}` at the size of the paper yet; the small one is made by", ""]
     else:
-        told = json.loads((made.parent / "config.json").read_text())
-        lines += [f"![{what}]({name}.png)", ""]
-        lines += [
-            f"Preset `{told.get('preset', made.parent.name)}`, made {told.get('created', '')} in {_time(told.get('seconds'))}.",
-            "",
-        ]
-        lines += _table([Claim.from_json(each) for each in json.loads(made.read_text())["claims"]])
-    lines += ["```bash", f"equilibria reproduce {id}", "```", ""]
-    module = f"../../src/equilibria/papers/{id}.py"
-    lines += ["## The code", "", f"```{{literalinclude}} {module}", ":language: python", "```", ""]
-    return "\n".join(lines)
+        lines += [f"![{what}]({name}.png)", "", " ".join(entry.caption.split()), ""]
+        if entry.stale:
+            lines += [f":::{{warning}}\nStale: {entry.stale}.\n:::", ""]
+        day, time = str(entry.made.get("created", ""))[:10], duration(entry.made["seconds"])
+        lines += [f"Preset `{entry.preset}`, made {day}, run time {time}.", ""]
+        for ours, title in ((False, "What the paper says"), (True, "What we say")):
+            lines += _table(title, [claim for claim in entry.claims if claim.ours == ours])
+        differs = entry.made.get("differs", ())
+        lines += ["## What differs from the paper", "", *(f"- {_cell(each)}" for each in differs), ""] * bool(differs)
+        lines += ["## Make it again", ""]
+    paper = " --preset paper" * (entry is not None)
+    lines += ["```bash", f"equilibria reproduce {id}{paper}", "```", "", live, ""]
+    lines += [
+        "## The code",
+        "",
+        f"```{{literalinclude}} ../../src/equilibria/papers/{id}.py",
+        ":language: python",
+        "```",
+        "",
+    ]
+    return lines
 
 
-def _table(claims: list[Claim]) -> list[str]:
-    rows = []
-    for ours, title in ((False, "What the paper says"), (True, "What we say")):
-        chosen = [claim for claim in claims if claim.ours == ours]
-        if chosen:
-            rows += [
-                f"## {title}",
-                "",
-                "| verdict | statement | where | expected | measured |",
-                "|---|---|---|---|---|",
-            ]
-            rows += [
-                f"| {claim.verdict} | {_cell(claim.says)} | {_cell(claim.source)} | {_cell(claim.expectation)} "
-                f"| {_cell(claim.finding if claim.tested else claim.reason)} |"
-                for claim in chosen
-            ]
-            rows.append("")
-    return rows
+def _table(title: str, claims: list[Claim]) -> list[str]:
+    if not claims:
+        return []
+    head = ["| verdict | statement | where | expected | measured |", "|---|---|---|---|---|"]
+    rows = (
+        f"| {_SIGNS[claim.verdict]} {claim.verdict} | {_cell(claim.says)} | {_cell(claim.source)} | {_cell(claim.expectation)} "
+        f"| {_cell(claim.finding if claim.tested else claim.reason)} |"
+        for claim in claims
+    )
+    return [f"## {title}", "", *head, *rows, ""]
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("*", "\\*").replace("_", "\\_").replace("$", "\\$")
-
-
-def _time(seconds) -> str:
-    return "an unknown time" if seconds is None else f"{float(seconds) / 60:.1f} minutes"
-
-
-def _write(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+    """Text as it stands: nothing in it is markup."""
+    for sign in "\\|*_$`<[":
+        text = text.replace(sign, f"\\{sign}")
+    return " ".join(text.split())
 
 
 def setup(app):

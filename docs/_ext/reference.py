@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from pages import keep_only, write_page
+
 import equilibria
 
 SOURCE = Path(equilibria.__file__).parent
@@ -48,15 +50,13 @@ def write(app) -> None:
             index.append(f"- [`{short}`]({name}.md): {first}")
             kind = "autoclass" if isinstance(thing, type) else "autofunction"
             more = "\n   :members:" if kind == "autoclass" else ""
-            _write(folder / f"{name}.md", f"# {short}\n\n```{{eval-rst}}\n.. {kind}:: {name}{more}\n```\n")
+            write_page(folder / f"{name}.md", f"# {short}\n\n```{{eval-rst}}\n.. {kind}:: {name}{more}\n```\n")
             pages.append(name)
             kept.add(f"{name}.md")
         index.append("")
     index += ["```{toctree}", ":hidden:", *pages, "```", ""]
-    _write(folder / "index.md", "\n".join(index))
-    for stale in folder.glob("*.md"):
-        if stale.name not in kept:
-            stale.unlink()
+    write_page(folder / "index.md", "\n".join(index))
+    keep_only(folder, kept)
 
 
 def _found(name: str):
@@ -66,19 +66,27 @@ def _found(name: str):
     return thing
 
 
-def _write(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
-
-
 def mathematics(app, what, name, thing, options, lines) -> None:
     """`$$ ... $$` and `$ ... $` of docstrings, as reStructuredText has them."""
     text = re.sub(r"\$\$(.+?)\$\$", _displayed, "\n".join(lines), flags=re.DOTALL)
     text = re.sub(
         r"(?<![\\$`])\$([^$\n]+(?:\n[^$\n]+)?)\$", lambda found: f":math:`{' '.join(found[1].split())}`", text
     )
-    text = re.sub(r"(?<![\\|])\|(?!\|)", r"\\|", text)  # a bar is a size here, not a substitution
-    lines[:] = text.split("\n")
+    lines[:] = [line if line.lstrip().startswith(">>>") else _prose(line) for line in text.split("\n")]
+
+
+def _prose(line: str) -> str:
+    """Outside mathematics and code a bar is a size and no substitution, `history_` and `k_+` are no references."""
+    parts = re.split(r"(``.*?``|`[^`]*`|\.\. math::.*)", line)
+    for place in range(0, len(parts), 2):
+        bars = re.sub(r"(?<![\\|])\|(?!\|)", r"\\|", parts[place])
+        parts[place] = re.sub(r"(\w)_(?=[\s+-])", r"\1\\_", bars)
+    return re.sub(r"^(\s*\w+)_(?=:)", r"\1\\_", "".join(parts))  # the name of an attribute
+
+
+def inherited(app, what, name, thing, skip, options):
+    """What scikit-learn writes into estimators by itself has labels of its own pages."""
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
 
 
 def _displayed(found: re.Match) -> str:
@@ -89,4 +97,5 @@ def setup(app):
     """The reference is written before Sphinx looks for pages."""
     app.connect("builder-inited", write)
     app.connect("autodoc-process-docstring", mathematics, priority=400)
+    app.connect("autodoc-skip-member", inherited)
     return {"parallel_read_safe": True}
