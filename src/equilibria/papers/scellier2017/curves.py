@@ -15,7 +15,7 @@ from equilibria.papers.scellier2017.training import TABLE, error, load, table_sc
 DIFFERS = (
     "minibatches are drawn anew in every epoch; the authors' code goes through the same ones in the same order",
     "a phase ends before its last iteration when no neuron moves by more than 1e-4 (see scellier2017/relaxation)",
-    "Table 2 in the reading of the authors' code of 2017: cost without the half, random sign (see scellier2017/table2)",
+    "Table 2 in the reading of the authors' code of 2016: cost without the half, positive nudges (see scellier2017/table2)",
 )
 SMALL = ("1,200 bundled digits of 8 x 8 pixels in place of MNIST", "100 hidden neurons in a layer in place of 500")
 
@@ -27,7 +27,7 @@ class Config:
     depth: int
     epochs: int
     seeds: int
-    reading: str = "code of 2017"
+    reading: str = "code of 2016"
     images: str = "mnist"
     train: int = 50_000
     size: int = 500

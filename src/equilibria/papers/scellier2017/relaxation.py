@@ -13,6 +13,7 @@ from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most, not_testable
 from equilibria.papers.scellier2017.resting import READING, descent, phases
 from equilibria.papers.scellier2017.training import (
+    READINGS,
     STOP,
     TABLE,
     Parts,
@@ -113,10 +114,10 @@ def learned(depth: int, step: float, share: float, start: int, seed: int, *, con
         The error.
     """
     data: Parts = load(config.images, config.train)
-    row, scheduled = TABLE[depth], table_schedule(depth, READING)
+    row, how, scheduled = TABLE[depth], READINGS[READING], table_schedule(depth, READING)
     free, nudged = (eq.GradientFlow(max(1, round(0.5 * n * share / step)), step) for n in (row.free, row.nudged))
     recipe = eq.equilibrium_propagation(
-        2.0 if depth > 1 else 1.0, free=free, nudged=nudged, symmetric=False, random_sign=True, particles=True
+        how.nudges[depth - 1], free=free, nudged=nudged, symmetric=False, random_sign=how.random_sign, particles=True
     )
     schedule = scheduled._replace(recipe=recipe, predict=free)
     network = trained((config.size,) * depth, schedule, data, seed=seed + start, steps=config.updates).network

@@ -10,7 +10,7 @@ import numpy as np
 import equilibria as eq
 from equilibria.papers.scellier2017.training import CLASSES, READINGS, STOP
 
-READING = "code of 2017"
+READING = "code of 2016"  # with which two hidden layers begin to learn, see scellier2017/table2
 
 
 def phases(network: eq.Network, depth: int, inputs: np.ndarray, rest, longest: int) -> np.ndarray:
