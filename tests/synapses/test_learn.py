@@ -341,8 +341,9 @@ def test_weights_are_shares_of_the_examples_that_count():
     alone = learn_synapses(rows[counted], 2, batch_size=10, **options)
     np.testing.assert_allclose(without.synapses.mean, alone.synapses.mean, atol=1e-6)
     # Of (1, 3) the shares are (1/2, 3/2): half of what four rows say, and the whole of what the prior says.
-    options["start"] = Synapses(np.random.default_rng(2).normal(size=(10, 2)))
-    runs = [(rows[:2], [1, 3]), (rows[[0, 1, 1, 1]], None), (rows[:2], None)]
+    natural = 2 * np.random.default_rng(2).normal(size=(10, 2))
+    options["start"], likely = Synapses(natural), np.stack([rows[0], np.sign(natural[:, 0])])
+    runs = [(likely, [1, 3]), (likely[[0, 1, 1, 1]], None), (likely, None)]
     first = [learn_synapses(some, 2, weights=counts, **options).history.isel(step=0) for some, counts in runs]
     weighted, four, two = (float(run.bound + run.divergence) for run in first)
     assert weighted == pytest.approx(four / 2, rel=1e-5)

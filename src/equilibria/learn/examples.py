@@ -40,7 +40,7 @@ class Examples:
     >>> import equilibria as eq
     >>> machine = eq.rbm(4, 2, scale=0.0, key=0)
     >>> rows = Examples("train", machine, {"visible": np.array([[1.0, 0.0, 1.0, 1.0], [1.0, np.nan, 1.0, 0.0]])})
-    >>> round(rows.mean_weight(machine, 1.0) / np.log(2), 4)  # two hidden neurons, and in half of the rows one missing
+    >>> round(float(rows.mean_weight(machine, 1.0) / np.log(2)), 4)  # two hidden neurons, and in half of the rows one missing
     2.5
     """
 
