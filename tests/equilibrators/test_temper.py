@@ -83,11 +83,6 @@ def test_a_rate_is_the_mean_over_what_was_tried():
     assert float(rest.info["exchange_rates"][0]) == pytest.approx(truth, abs=0.012)
 
 
-def test_pairs_that_were_not_tried_have_no_rate():
-    rates = eq.equilibrate(two_valleys(), eq.Tempered(1, rungs=4), chains=5, key=0).info["exchange_rates"]
-    np.testing.assert_array_equal(np.isnan(rates), [False, True, False])
-
-
 def test_a_ladder_whose_neighbours_never_exchange_is_told():
     other, network = far_apart(3.0)
     with pytest.warns(UserWarning, match=r"rungs 0 and 1 of 2, .* exchange .* put more networks between them"):

@@ -42,7 +42,7 @@ class Copies(NamedTuple):
     Attributes:
         temperatures: (rungs,), the first is 1: multiples of the temperature asked for.
         networks: the rungs' networks after the first, with a leading axis; None where all are the one sampled.
-        rates: (rungs - 1,): how often each pair of neighbours exchanges, a running average; one half before it has been tried.
+        rates: (rungs - 1,): how often each pair of neighbours exchanges, a mean and later a running average.
         states: all copies, (rungs, ..., size).
         returning: (rungs, ...), whether a copy has been at the last rung since it was at the first.
         trips: (...), how often each chain's first copy came back from the last rung.
@@ -66,7 +66,8 @@ class Tempered(Equilibrator):
     is the probability that rungs r and q exchange their states, f the free energy over the temperature. Without a ladder
     the rungs are temperatures; their movement dies down as the steps go on, to one fiftieth. `Equilibrium.info` holds
     "temperatures", "exchange_rates" and "round_trips", the mean number of times that a chain has come back from the last
-    rung; in training they are in the history.
+    rung; in training they are in the history. A rate is measured from a pair's second try on: the copies begin in one
+    state, and one state is exchanged surely. A warning tells of neighbours that never exchange.
 
     Args:
         steps: how many rounds.
@@ -148,15 +149,14 @@ class Tempered(Equilibrator):
         batch = next(iter(state.values())).shape[:-1]
         places = jnp.arange(self.rungs) / (self.rungs - 1)
         temperatures = self.hottest**places if self.networks is None else jnp.ones(self.rungs)
-        rates, none = jnp.full(self.rungs - 1, 0.5), jnp.zeros((self.rungs, *batch), bool)
+        rates, none = jnp.ones(self.rungs - 1), jnp.zeros((self.rungs, *batch), bool)
         return Copies(temperatures, self.networks, rates, copies, none, jnp.zeros(batch), jnp.zeros((), int))
 
     def info(self, carry: Copies) -> dict[str, Array]:
-        """The "temperatures", how often neighbours exchange ("exchange_rates", NaN before any try), and "round_trips"."""
-        tried = carry.step > jnp.arange(self.rungs - 1) % 2
+        """The "temperatures", how often neighbours exchange ("exchange_rates"), and "round_trips"."""
         return {
             "temperatures": carry.temperatures,
-            "exchange_rates": jnp.where(tried, carry.rates, jnp.nan),
+            "exchange_rates": carry.rates,
             "round_trips": jnp.mean(carry.trips),
         }
 
