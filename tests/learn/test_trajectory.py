@@ -205,3 +205,22 @@ def test_chains_that_remember_their_start_are_told():
     watch = eq.WatchMixing(-np.ones((5, 12)), chains=50)
     watch.record(1, eq.Network(layers, [eq.Dense(("visible", "hidden"), 0.05 * weights)]), {})
     assert watch.found == {}
+
+
+def test_chains_are_compared_from_an_update_on_and_with_grey_data():
+    weights = np.full((12, 2), 4.0)
+    layers = [eq.Layer("visible", eq.Binary(), np.full(12, -4.0)), eq.Layer("hidden", eq.Binary(), np.full(2, -32.0))]
+    stuck = eq.Network(layers, [eq.Dense(("visible", "hidden"), weights)])
+    told = []
+
+    class Heard(eq.WatchMixing):
+        def tell(self, complaint):
+            told.append(complaint)
+
+    watch = Heard(np.full((5, 12), 0.9), chains=50, first=64)
+    watch.record(63, stuck, {})
+    assert watch.found == {}
+    watch.record(64, stuck, {})
+    assert [text.startswith("step 64: energies of chains from noise and from data are") for text in told] == [True]
+    with pytest.raises(ValueError, match="first: got 0"):
+        eq.WatchMixing(first=0)
