@@ -94,7 +94,8 @@ def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
                 _curve(kind, depth, epochs[depth - 1], seed, config, data, checkpoint)
                 for seed in range(config.seed, config.seed + seeds)
             ]
-            found.append(xr.concat(starts, "start").expand_dims(network=[f"{kind} {depth}"]))
+            together = xr.concat(starts, "start").assign_coords(start=range(seeds))
+            found.append(together.expand_dims(network=[f"{kind} {depth}"]))
     return xr.concat(found, "network", join="outer").assign_attrs(images=config.images)
 
 
