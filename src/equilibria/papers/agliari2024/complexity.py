@@ -114,8 +114,8 @@ def _histogram(counts: np.ndarray, bins: int) -> np.ndarray:
 
 
 def replicas(spins: np.ndarray, config: Config, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """States sampled from a machine that learned these examples, each chain on its own, from random states that it forgets; where
-    they started; and how often chains came back from the hottest rung, on average.
+    """States sampled from a machine that learned these examples, each chain on its own, from random states that it forgets;
+    where they started; and how often chains came back from the hottest rung, on average.
 
     They are tempered: started at the examples, chains that do not move would be as alike as these. The ladder must have rungs
     enough to be climbed: six exchange one draw in two hundred on Fashion-MNIST, 24 every second one.
