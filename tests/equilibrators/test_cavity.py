@@ -9,7 +9,7 @@ import pytest
 import equilibria as eq
 import machines
 import oracle
-from equilibria.equilibrators import cavity
+from equilibria.equilibrators import bethe, cavity
 from equilibria.equilibrators.cavity import Cavity, bethe_log_partition
 from equilibria.equilibrators.conditioned import conditioned
 
@@ -108,6 +108,19 @@ def test_response_is_the_derivative_of_the_fixed_point():
         shift = step * np.eye(3)[unit]
         slope = (means(shift) - means(-shift)) / (2 * step)
         np.testing.assert_allclose(corrected[:, unit] - visible * hidden[unit], slope, atol=5e-4)
+
+
+@pytest.mark.parametrize(("batch", "size"), [((), 1), ((7,), 2), ((3, 2), 5), ((2,), 40)])
+def test_curvatures_are_inverted_without_lapack(batch, size):
+    """Its kernels in jaxlib 0.10 wait for ever when two of them share two threads, as those of two E-steps did."""
+    half = np.random.default_rng(size).standard_normal((*batch, size, 2 * size))
+    curvature = (half @ np.swapaxes(half, -1, -2) / size + 0.1 * np.eye(size)).astype(np.float32)
+    inverse = jax.jit(bethe._inverse)
+    np.testing.assert_allclose(
+        inverse(curvature) @ curvature, np.broadcast_to(np.eye(size), curvature.shape), atol=2e-5
+    )
+    assert "lapack" not in inverse.lower(curvature).as_text()
+    assert "lapack" in jax.jit(jnp.linalg.inv).lower(curvature).as_text()  # as its name is written there
 
 
 def test_response_on_either_side():

@@ -134,7 +134,25 @@ def _response(first: Array, second: Array, gain: Array) -> Array:
     other = (1 + jnp.sum(loops * a[..., :, None], axis=-2) * b) / b
     through = pull / own[..., :, None]
     block = other[..., :, None] * jnp.eye(b.shape[-1]) - jnp.einsum("...im,...in->...mn", pull, through)
-    return jnp.swapaxes(jnp.linalg.solve(block, jnp.swapaxes(through, -1, -2)), -1, -2)
+    return through @ jnp.swapaxes(_inverse(block), -1, -2)
+
+
+def _inverse(matrix: Array) -> Array:
+    """The inverses of curvatures (..., P, P) by elimination; they are positive where messages are at rest, and need no pivots.
+
+    Not by LAPACK: from jaxlib 0.10 on its kernels wait for one another in XLA's pool of threads, and two at once take all of two
+    cores' threads and wait for ever.
+    """
+    rows = jnp.arange(matrix.shape[-1])
+
+    def eliminated(k: Array, left: Array) -> Array:
+        own = rows == k
+        row = jnp.where(own, 1.0, left[..., k, :]) / left[..., k, k][..., None]
+        column = jnp.where(own, 0.0, left[..., :, k])
+        kept = jnp.where(own[:, None] | own, 0.0, left)
+        return jnp.where(own[:, None], row[..., None, :], kept - column[..., None] * row[..., None, :])
+
+    return jax.lax.fori_loop(0, len(rows), eliminated, matrix)
 
 
 def _entropy(mean: Array) -> Array:
