@@ -140,8 +140,8 @@ def _response(first: Array, second: Array, gain: Array) -> Array:
 def _inverse(matrix: Array) -> Array:
     """The inverses of curvatures (..., P, P) by elimination; they are positive where messages are at rest, and need no pivots.
 
-    Not by LAPACK: from jaxlib 0.10 on its kernels wait for one another in XLA's pool of threads, and two at once take all of two
-    cores' threads and wait for ever.
+    Not by LAPACK: from jaxlib 0.10 on its kernels wait for one another in the threads of XLA, and two at once take both of
+    those that two cores have, and wait for ever.
     """
     rows = jnp.arange(matrix.shape[-1])
 
