@@ -106,19 +106,23 @@ def diagnose(
     sweeps: int = 2000,
     chains: int = 50,
     tempered: Annotated[bool, Flag] = False,
+    temperature: float = 1.0,
     array: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None,
     seed: int = 0,
 ) -> int:
     """Whether the chains of a trained machine have equilibrated. The exit code is 1 if they have not.
 
-    Chains from random starts and from data make the same sweeps, and the second half of them is compared.
+    Chains from random starts and from data make the same sweeps, and the second half of them is compared. A classifier has no
+    chains: it is told whether it comes to rest under each row of the data, at the same place from wherever it starts.
 
     Args:
         run: folder of the run.
-        data: a table of the same features, to start from and to compare with; without it all chains start at random.
+        data: a table of the same features, to start from and to compare with; without it all chains start at random, those of
+            a memory at its patterns.
         sweeps: of each chain.
         chains: of each kind.
         tempered: exchange states along rising temperatures as well.
+        temperature: of the chains.
         array: name of the array, for files with several; as in training by default.
         seed: of every random number.
     """
@@ -126,7 +130,7 @@ def diagnose(
     from equilibria.compiled import cache
 
     cache()
-    return diagnosing.diagnose(run, data, array, sweeps, chains, tempered, seed)
+    return diagnosing.diagnose(run, data, array, sweeps, chains, tempered, temperature, seed)
 
 
 def export(
