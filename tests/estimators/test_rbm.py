@@ -233,7 +233,7 @@ def test_whole_weights_are_repetitions_and_others_shares():
     assert one.score(TWO[:1]) > -0.5 > one.score(TWO[1:2])
     more = RBM(**options).partial_fit(TWO, sample_weight=shares).partial_fit(TWO, sample_weight=shares)
     assert more.score(TWO[:1]) > more.score(TWO[1:2])
-    with pytest.raises(ValueError, match="at least one non-zero|no weight above zero"):
+    with pytest.raises(ValueError, match=r"at least one non-zero|no weight above zero"):
         RBM(**options).fit(TWO, sample_weight=np.zeros(40))
 
 

@@ -103,7 +103,7 @@ def verdict(
 
 
 def unmixed(network: Network, data: Mapping[str, ArrayLike] | ArrayLike, *, key: Array | int) -> str | None:
-    """Whether short chains from noise and from data tell different stories of a machine, at the cost of 16,000 sweeps of a chain.
+    """Whether short chains from noise and from data tell different stories of a machine; it costs 16,000 sweeps of a chain.
 
     Args:
         network: what has learned.
