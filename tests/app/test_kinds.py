@@ -286,7 +286,8 @@ def test_examples_count_by_their_weights(table, capsys):
     likelihoods = [eq.log_likelihood(network, table[kept]).value for network in found]
     assert likelihoods[0] == pytest.approx(likelihoods[1], abs=0.3)
     assert eq.log_likelihood(found[0], table[~kept]).value < likelihoods[0] - 1
-    assert cli.main(["evaluate", "column", "--data", "t.csv"]) == 0
+    assert cli.main(["evaluate", "column", "--data", "weighed.csv", "--weights", "times"]) == 0
+    assert json.loads(Path("column/evaluation.json").read_text())["value"] == pytest.approx(likelihoods[0], abs=1e-5)
     capsys.readouterr()
     assert cli.main([*train, "--data", "t.csv", "--weights", "weights.txt", "--out", "column", "--resume"]) == 2
     assert "--weights: got weights.txt; allowed: times, with which" in capsys.readouterr().err

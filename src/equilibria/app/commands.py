@@ -76,6 +76,7 @@ def evaluate(
     array: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None,
     allow_large: Annotated[bool, Flag] = False,
     labels: Annotated[str | None, tyro.conf.arg(metavar="FILE|NAME", help_behavior_hint="")] = None,
+    weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|NAME", help_behavior_hint="")] = None,
     seed: int = 0,
 ) -> int:
     """How well a trained machine does on a table: log-likelihood with its error, accuracy, or which memory is recalled.
@@ -91,13 +92,14 @@ def evaluate(
         array: name of the array, for files with several; as in training by default.
         allow_large: read packed files that take more than 2 GiB of memory.
         labels: for a classifier, the right answers where they are no column of the table: a file, or an array in its file.
+        weights: for a log-likelihood, how much each example counts: a file, an array in the table's file, or a column of it.
         seed: of every random number.
     """
     from equilibria.app import using
     from equilibria.compiled import cache
 
     cache()
-    return using.evaluate(run, data, array, allow_large, method, steps, chains, seed, labels)
+    return using.evaluate(run, data, array, allow_large, method, steps, chains, seed, labels, weights)
 
 
 def diagnose(
