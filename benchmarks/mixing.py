@@ -284,15 +284,15 @@ PARTS: dict[str, Callable[[str], None]] = {
 }
 
 
-def main() -> None:
-    """All parts of all cases, or those named on the command line."""
-    if "large" in sys.argv:
-        large(sys.argv[sys.argv.index("large") + 1])
+def main(*words: str) -> None:
+    """All parts of all cases, or those named."""
+    if "large" in words:
+        large(words[words.index("large") + 1])
         return
-    for part in [name for name in sys.argv if name in PARTS] or PARTS:
-        for name in [name for name in sys.argv if name in CASES] or CASES:
+    for part in [word for word in words if word in PARTS] or PARTS:
+        for name in [word for word in words if word in CASES] or CASES:
             PARTS[part](name)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -110,9 +110,9 @@ def main(*names: str) -> None:
     except ImportError as error:
         print(f"rbms: not installed ({error}); left out")
         return
-    for name in [name for name in names or sys.argv if name in CASES] or CASES:
+    for name in [name for name in names if name in CASES] or CASES:
         report(name)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
