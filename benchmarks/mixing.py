@@ -5,7 +5,7 @@ population genetics (a tree of populations, sites that drift apart along its bra
 that exchange along the ladder of the run itself, from a start of low rank or from the data's fields, and then sampled in three
 ways. Each row says how often a chain changes its cluster in 10^4 sweeps, the same for 10^4 products of a state with the matrix,
 R-hat over chains from noise and from data, and how far the clusters' weights are from the data's in standard errors.
-`python -m benchmarks.mixing NAME...` runs some of the cases.
+`python -m benchmarks.mixing sampling planted-1` runs one part of one case; without words all of them are run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from equilibria.measure.convergence import convergence
 
 CHAINS, SWEEPS = 40, 4000
 RUNGS = 8
+MOST = 24  # rungs of a ladder that is sampled along
 
 
 class Case(NamedTuple):
@@ -103,14 +105,22 @@ def sampled(case: Case, network: eq.Network, how: Any, products: float, seed: in
     def observe(state: Any) -> Any:
         return cluster(state["visible"], centres), state["visible"] @ (centres[0] - centres[-1])
 
-    began = time.perf_counter()
-    rest, (labels, along) = eq.trajectory(network, how, start, observe=observe, key=seed + 1)
-    seconds = time.perf_counter() - began
-    labels, along = np.asarray(labels)[SWEEPS // 2 :], np.asarray(along)[SWEEPS // 2 :]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rest, seen = eq.trajectory(network, how, start, observe=observe, key=seed + 1)
+    labels, along = (np.asarray(part)[SWEEPS // 2 :] for part in seen)
+    trips = f"{float(rest.info['round_trips']):.2f}" if "round_trips" in rest.info else "-"
+    rates = f"{float(rest.info['exchange_rates'].min()):.2f}" if "exchange_rates" in rest.info else "-"
+    told = "; ".join(str(item.message).partition(":")[0] for item in caught)
+    return f"{counted(case, labels, along, products)} | {trips} | {rates} |{f' {told}' if told else ''}"
+
+
+def counted(case: Case, labels: np.ndarray, along: np.ndarray, products: float) -> str:
+    """Jumps in 10^4 sweeps and in 10^4 products, R-hat and effective samples, and the clusters' shares (steps, chains)."""
     moved = jumps(labels).mean() * 1e4 / len(labels)
     worst = convergence(along.T)
-    # Weights by chain means, which are independent of one another, against the data's.
-    data = np.asarray(cluster(jnp.asarray(case.rows[:4000]), centres))
+    # Shares by chain means, which are independent of one another, against the data's.
+    data = np.asarray(cluster(jnp.asarray(case.rows[:4000]), jnp.asarray(case.centres)))
     scores = []
     for number in range(len(case.centres)):
         each = (labels == number).mean(0)
@@ -118,11 +128,7 @@ def sampled(case: Case, network: eq.Network, how: Any, products: float, seed: in
         error = np.hypot(each.std(ddof=1) / np.sqrt(len(each)), np.sqrt(wanted * (1 - wanted) / len(data)))
         scores.append(abs(each.mean() - wanted) / max(error, 1e-9))
     shares = " ".join(f"{(labels == number).mean():.2f}" for number in range(len(case.centres)))
-    trips = float(rest.info["round_trips"]) if "round_trips" in rest.info else float("nan")
-    return (
-        f"{moved:10.2f} {moved / products:12.3f} {worst.r_hat:8.3f} {worst.ess:8.0f} {shares:>22} {max(scores):7.1f}"
-        f" {trips:7.1f} {seconds:7.1f}"
-    )
+    return f"{moved:.2f} | {moved / products:.3f} | {worst.r_hat:.3f} | {worst.ess:.0f} | {shares} | {max(scores):.1f}"
 
 
 def trained(case: Case, kind: str, folder: str, seed: int = 0) -> tuple[eq.Network, Any, float]:
@@ -157,40 +163,74 @@ SAMPLED = ("data's fields, along training", "data's fields, reweighted")  # whos
 
 
 def report(name: str) -> None:
-    """The tables of one case."""
+    """What each way of training leaves: singular values along the run, and the log-likelihood."""
     case = CASES[name]()
-    data = np.asarray(cluster(jnp.asarray(case.rows[:4000]), jnp.asarray(case.centres)))
-    shares = " ".join(f"{(data == number).mean():.2f}" for number in range(len(case.centres)))
-    print(f"\n### {name}: {case.rows.shape[0]} rows of {case.rows.shape[1]}, {case.hidden} hidden; clusters {shares}")
-    print(f"\n{'training':32}{'largest singular values along the run':>44}{'log-likelihood':>34}{'seconds':>9}")
+    print(
+        f"\n{titled(name, case)}\n\n| training | largest singular value along the run | log-likelihood |\n|---|---|---|"
+    )
     for kind in KINDS:
         with tempfile.TemporaryDirectory() as folder:
-            network, run, seconds = trained(case, kind, folder)
+            network, run, _ = trained(case, kind, folder)
             values = run.history["singular_values"].values[:, 0][[3, 6, 8, 10, -1]]
             found = eq.log_likelihood(network, case.rows[:4000], "ais", steps=2000, chains=100, burn_in=200, key=5)
-            told = " ".join(f"{value:7.1f}" for value in values)
-            print(f"{kind:32}{told:>44}   {str(found)[:60]:>62}{seconds:9.1f}", flush=True)
-            if kind not in SAMPLED:
-                continue
+            print(f"| {kind} | {' '.join(f'{value:.1f}' for value in values)} | {found} |", flush=True)
+
+
+def titled(name: str, case: Case) -> str:
+    """A line about the data of a case."""
+    data = np.asarray(cluster(jnp.asarray(case.rows[:4000]), jnp.asarray(case.centres)))
+    shares = " ".join(f"{(data == number).mean():.2f}" for number in range(len(case.centres)))
+    return f"### {name}: {case.rows.shape[0]} rows of {case.rows.shape[1]}, {case.hidden} hidden; clusters {shares}"
+
+
+def sampling(name: str) -> None:
+    """A machine sampled in three ways. Products with the matrix: two in a sweep, one more for each free energy looked at."""
+    case = CASES[name]()
+    print(f"\n{titled(name, case)}")
+    columns = (
+        "way | jumps in 1e4 sweeps | in 1e4 products | R-hat | effective | clusters | sigmas off | trips | least rate |"
+    )
+    for kind in SAMPLED:
+        with tempfile.TemporaryDirectory() as folder:
+            network, _, _ = trained(case, kind, folder)
             ladder = eq.Trajectory(folder)
-            chosen = ladder[:]
-            if len(ladder) > 24:
+            chosen, note = ladder[:], ""
+            if len(ladder) > MOST:
                 try:
                     chosen = ladder.chosen(0.3, key=0)
                 except ValueError as error:
-                    print(f"    the ladder has a gap: {error}")
-            rungs = len(chosen) + 1
-            print(
-                f"    {'sampling':28}{'jumps/1e4':>10} {'per product':>12} {'R-hat':>8} {'ESS':>8} {'clusters':>22}"
-                f" {'sigmas':>7} {'trips':>7} {'seconds':>7}"
-            )
+                    note = f"; a gap in it: {error}"
+            # A long ladder of a run is thinned out: its rungs must fit the time there is.
+            rungs = min(len(chosen) + 1, MOST)
+            print(f"\n{kind}: {len(ladder)} networks kept, {len(chosen)} chosen, {rungs} rungs{note}\n")
+            print(f"| {columns}\n|{'---|' * 9}", flush=True)
             ways: dict[str, tuple[Any, float]] = {
                 "sweeps": (eq.Sweeps(SWEEPS), 2.0),
                 f"temperatures, {rungs} rungs": (eq.Tempered(SWEEPS, rungs=rungs, hottest=5.0), 3.0 * rungs),
-                f"trajectory, {rungs} rungs": (eq.Tempered(SWEEPS, ladder=chosen), 4.0 * rungs),
+                f"trajectory, {rungs} rungs": (eq.Tempered(SWEEPS, rungs=rungs, ladder=chosen), 4.0 * rungs),
             }
             for way, (how, products) in ways.items():
-                print(f"    {way:28}{sampled(case, network, how, products)}", flush=True)
+                print(f"| {way} | {sampled(case, network, how, products)}", flush=True)
+
+
+def partition(name: str) -> None:
+    """ln Z of a machine with 20 hidden neurons, exactly, by annealing, by annealing along its run, and as the run told it."""
+    case = CASES[name]()._replace(hidden=20)
+    for kind in SAMPLED:
+        with tempfile.TemporaryDirectory() as folder:
+            network, run, _ = trained(case, kind, folder)
+            truth = eq.log_partition(network).value
+            ladder = eq.Trajectory(folder)
+            places = np.unique(np.linspace(0, len(ladder) - 1, min(len(ladder), MOST)).astype(int))
+            options: dict[str, Any] = {"steps": 3000, "chains": 100, "burn_in": 200, "key": 5}
+            found = {
+                "annealed": eq.log_partition(network, "ais", data=case.rows, **options),
+                "along the run": eq.log_partition(network, "ais", ladder=[ladder[int(n)] for n in places], **options),
+            }
+            last = run.history.isel(step=-1)
+            told = f"{float(last.log_partition):.2f} ± {float(last.log_partition_error):.2f}"
+            numbers = " | ".join(f"{value} ({value.value - truth:+.2f})" for value in found.values())
+            print(f"| {name}, {kind} | {truth:.2f} | {numbers} | {told} |", flush=True)
 
 
 def exact(name: str = "mnist01") -> None:
@@ -236,15 +276,23 @@ def large(folder: str, hours: float = 2.0) -> None:
     print(eq.log_likelihood(run.network, test, "ais", ladder=ladder[:], steps=14_500, chains=100, key=2))
 
 
-def main() -> None:
-    """All cases, or those named on the command line."""
-    if "large" in sys.argv:
-        large(sys.argv[sys.argv.index("large") + 1])
+PARTS: dict[str, Callable[[str], None]] = {
+    "training": report,
+    "sampling": sampling,
+    "partition": partition,
+    "exact": lambda name: exact(name) if name == "mnist01" else None,
+}
+
+
+def main(*words: str) -> None:
+    """All parts of all cases, or those named."""
+    if "large" in words:
+        large(words[words.index("large") + 1])
         return
-    names = [name for name in sys.argv[1:] if name in (*CASES, "exact")] or [*CASES, "exact"]
-    for name in names:
-        exact() if name == "exact" else report(name)
+    for part in [word for word in words if word in PARTS] or PARTS:
+        for name in [word for word in words if word in CASES] or CASES:
+            PARTS[part](name)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+import equilibria
 from equilibria import Dense, Factored, Network
 
 
@@ -47,6 +48,39 @@ def enumerate_states(network: Network, temperature: float = 1.0) -> Enumeration:
     logs = -energies / temperature
     log_partition = logs.max() + np.log(np.exp(logs - logs.max()).sum())
     return Enumeration(states, energies, np.exp(logs - log_partition), float(log_partition))
+
+
+def states_of(layer):
+    """Every configuration of a layer, without the unit's own enumeration."""
+    if isinstance(layer.unit, equilibria.OneHot):
+        return np.eye(layer.size)
+    if isinstance(layer.unit, equilibria.Potts):
+        sites = product(np.eye(layer.unit.states), repeat=layer.size // layer.unit.states)
+        return np.array([np.concatenate(blocks) for blocks in sites])
+    return np.array(list(product(layer.unit.levels, repeat=layer.size)))
+
+
+def log_integral(layer, fields, temperature):
+    """ln of the sum or integral over a layer in these fields (..., size), in NumPy and float64."""
+    if isinstance(layer.unit, equilibria.Gaussian):
+        variance = 1 / float(layer.unit.stiffness)
+        return (fields**2 * variance / (2 * temperature) + np.log(2 * np.pi * variance * temperature) / 2).sum(-1)
+    if isinstance(layer.unit, equilibria.Clipped):
+        points, weights = np.polynomial.legendre.leggauss(60)
+        points, weights = (points + 1) / 2, weights / 2
+        exponents = fields[..., None] * points - float(layer.unit.stiffness) * points**2 / 2
+        return np.log((weights * np.exp(exponents / temperature)).sum(-1)).sum(-1)
+    if isinstance(layer.unit, (equilibria.ReLU, equilibria.DoubleReLU)):
+        sides = (0.0, 30.0), (-30.0, 0.0)
+        total = 0.0
+        for low, high in sides[: 1 + isinstance(layer.unit, equilibria.DoubleReLU)]:
+            points, weights = np.polynomial.legendre.leggauss(400)
+            points, weights = low + (high - low) * (points + 1) / 2, (high - low) * weights / 2
+            stiffness = float(layer.unit.below if low < 0 else layer.unit.stiffness)
+            own = stiffness * points**2 / 2 + float(getattr(layer.unit, "threshold", 0.0)) * np.abs(points)
+            total = total + (weights * np.exp((fields[..., None] * points - own) / temperature)).sum(-1)
+        return np.log(total).sum(-1)
+    return np.log(np.exp(fields @ states_of(layer).T / temperature).sum(-1))
 
 
 def joined(network: Network, state) -> np.ndarray:

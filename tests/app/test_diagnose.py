@@ -36,3 +36,43 @@ def test_chains_that_stay_give_another_exit_code(tmp_path, capsys):
         assert main(["diagnose", str(tmp_path / "run"), "--sweeps", "600"]) == 2
     assert capsys.readouterr().out.startswith("not mixed")  # what cannot be kept is still told
     assert main(["diagnose", str(tmp_path / "run"), "--sweeps", "3"]) == 2
+
+
+def test_memories_start_at_their_patterns_and_tables_of_bits_are_spins(tmp_path, capsys):
+    bits = np.random.default_rng(0).integers(0, 2, (3, 60))
+    np.save(tmp_path / "bits.npy", bits)
+    memory = str(tmp_path / "memory")
+    assert main(["train", "memory", "--data", str(tmp_path / "bits.npy"), "--out", memory]) == 0
+    # At a low temperature chains stay at the memory they began at; at a high one they forget it.
+    for data in ([], ["--data", str(tmp_path / "bits.npy")]):
+        capsys.readouterr()
+        assert main(["diagnose", memory, "--sweeps", "400", "--temperature", "0.1", *data]) == 1
+        assert capsys.readouterr().out.startswith("not mixed: chains")
+        draws = load_dataset(tmp_path / "memory" / "diagnosis.nc")
+        at_data = draws["magnetisation"].values[draws.start.values == "data"]
+        # States of spins: their mean is one of the patterns', here and there a neuron flipped.
+        means = (2 * bits - 1).mean(1)
+        assert np.abs(at_data[:, 0, None] - means).min(1).max() < 0.15
+    assert main(["diagnose", memory, "--sweeps", "2000", "--temperature", "5", *data]) == 0
+    assert json.loads((tmp_path / "memory" / "diagnosis.json").read_text())["temperature"] == 5
+
+
+def test_a_classifier_is_told_whether_it_comes_to_rest(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 5)).astype(np.float32)
+    np.savez(tmp_path / "t.npz", X=rows, y=(rows[:, 0] > 0).astype(int))
+    run, table = str(tmp_path / "run"), ["--data", str(tmp_path / "t.npz"), "--array", "X"]
+    train = ["train", "classifier", *table, "--labels", "y", "--layers", "4", "--epochs", "2", "--out", run, "--quiet"]
+    assert main(train) == 0
+    assert main(["diagnose", run]) == 2
+    assert "--data: got None; allowed: a table for a classifier" in capsys.readouterr().err
+    assert main(["diagnose", run, *table]) == 0
+    assert capsys.readouterr().out.startswith("comes to rest, at the same place from every start")
+    told = json.loads((tmp_path / "run" / "diagnosis.json").read_text())
+    assert (told["rests"], told["resting"], told["same_place"]) == (True, 1.0, 1.0)
+    # The same layers with couplings so strong that they have several states of rest, or none in these sweeps.
+    network = eq.load_network(run)
+    strong = eq.Network(network.layers, [coupling.scaled(30.0) for coupling in network.couplings])
+    eq.save_network(tmp_path / "run" / "machine", strong)
+    assert main(["diagnose", run, *table]) == 1
+    assert not json.loads((tmp_path / "run" / "diagnosis.json").read_text())["rests"]

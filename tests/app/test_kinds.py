@@ -11,7 +11,7 @@ import pytest
 
 import equilibria as eq
 from equilibria import files
-from equilibria.app import cli
+from equilibria.app import cli, tables
 from equilibria.app.classifier import _GAIN
 from equilibria.app.options import Classifier
 from equilibria.estimators import EquilibriumClassifier
@@ -181,6 +181,46 @@ def test_binary_synapses(table, capsys):
     assert found == pytest.approx(expected, abs=1e-5)
 
 
+def test_binary_synapses_are_watched_on_what_was_held_out(capsys):
+    """Patience ends a run and keeps its best machine; a run that is at its end, taken up again, leaves that alone."""
+    rows = np.random.default_rng(0).integers(0, 2, (60, 8))  # noise: whatever is learned of it is worse than nothing
+    pd.DataFrame(rows, columns=list("abcdefgh")).to_csv("noise.csv", index=False)
+    train = ["train", "synapses", "--data", "noise.csv", "--hidden", "5", "--out", "run", "--validation", "0.5"]
+    train += ["--learning-rate", "0.2"]
+    assert cli.main([*train, "--epochs", "40", "--patience", "3"]) == 0
+    told = capsys.readouterr().out
+    assert "epoch  1 of 40  log-likelihood " in told
+    assert " held out" in told
+    history = files.load_dataset("run/history.nc")
+    best = history["validation"].values.argmax()
+    assert history.sizes["step"] == best + 4 < 41  # three more than the best
+    kept = json.loads(Path("run/best.json").read_text())
+    assert kept == {"validation": pytest.approx(float(history["validation"][best]))}
+    held = 2 * rows[tables.held_out(60, 0.5, 0)[1]] - 1
+    value = eq.log_likelihood(eq.load_network("run/machine"), held).value
+    assert value == pytest.approx(kept["validation"], abs=1e-4)
+    assert value > float(history["validation"][-1])
+    before = {name: Path("run", name).read_bytes() for name in ("machine.safetensors", "filters.csv", "best.json")}
+    steps = str(int(history.step[-1]))
+    assert cli.main([*train, "--epochs", steps, "--patience", "3", "--resume"]) == 0
+    assert {name: Path("run", name).read_bytes() for name in before} == before
+    assert eq.log_likelihood(eq.load_network("run/machine"), held).value == value
+    assert cli.main([*train, "--epochs", "40", "--patience", "3", "--validation", "0"]) == 2
+    assert "--patience: got 3; allowed: none without examples held out" in capsys.readouterr().err
+
+
+def test_binary_synapses_of_weighed_examples(table):
+    kept = table.sum(1) >= 3
+    pd.read_csv("t.csv").assign(times=kept.astype(int)).to_csv("weighed.csv", index=False)
+    pd.read_csv("t.csv")[kept].to_csv("kept.csv", index=False)
+    train = ["train", "synapses", "--hidden", "2", "--epochs", "12", "--validation", "0"]
+    assert cli.main([*train, "--data", "kept.csv", "--out", "without"]) == 0
+    assert cli.main([*train, "--data", "weighed.csv", "--weights", "times", "--out", "column"]) == 0
+    same("without/machine", "column/machine")
+    means = [pd.read_csv(f"{name}/filters.csv", index_col=0) for name in ("without", "column")]
+    np.testing.assert_allclose(*means, atol=1e-4)
+
+
 def test_labels_may_stand_in_an_array_or_a_file_of_their_own(table, capsys):
     """The same classifier as from a column; words or numbers, with a line of names or without."""
     words = pd.read_csv("labelled.csv")["group"]
@@ -246,7 +286,8 @@ def test_examples_count_by_their_weights(table, capsys):
     likelihoods = [eq.log_likelihood(network, table[kept]).value for network in found]
     assert likelihoods[0] == pytest.approx(likelihoods[1], abs=0.3)
     assert eq.log_likelihood(found[0], table[~kept]).value < likelihoods[0] - 1
-    assert cli.main(["evaluate", "column", "--data", "t.csv"]) == 0
+    assert cli.main(["evaluate", "column", "--data", "weighed.csv", "--weights", "times"]) == 0
+    assert json.loads(Path("column/evaluation.json").read_text())["value"] == pytest.approx(likelihoods[0], abs=1e-5)
     capsys.readouterr()
     assert cli.main([*train, "--data", "t.csv", "--weights", "weights.txt", "--out", "column", "--resume"]) == 2
     assert "--weights: got weights.txt; allowed: times, with which" in capsys.readouterr().err

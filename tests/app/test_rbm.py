@@ -11,8 +11,9 @@ import jax
 import numpy as np
 import pytest
 
+import equilibria as eq
 from equilibria import files, load_network
-from equilibria.app import cli
+from equilibria.app import cli, watch
 
 ROWS = np.repeat(np.eye(9), 6, axis=0)
 SMALL = ["--hidden", "4", "--batch-size", "18", "--learning-rate", "0.2"]
@@ -156,3 +157,67 @@ def test_bad_files_are_one_line(tmp_path, capsys):
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+
+def two_clusters(rows=600, seed=0):
+    rng = np.random.default_rng(seed)
+    centres = np.stack([np.r_[np.ones(20), np.zeros(20)], np.r_[np.zeros(20), np.ones(20)]])
+    which = (rng.random(rows) < 0.3).astype(int)
+    return np.abs(centres[which] - (rng.random((rows, 40)) < 0.03)).astype(np.uint8)
+
+
+def test_chains_that_do_not_mix_are_told_without_being_asked_for(tmp_path, capsys):
+    np.save(tmp_path / "clusters.npy", two_clusters())
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).integers(0, 2, (600, 40)))
+    options = ["--hidden", "8", "--batch-size", "54", "--epochs", "60", "--quiet"]
+    told = {}
+    for name in ("clusters", "noise"):
+        arguments = ["train", "rbm", "--data", str(tmp_path / f"{name}.npy"), "--out", str(tmp_path / name), *options]
+        assert cli.main(arguments) == 0
+        told[name] = capsys.readouterr().out
+    assert "WARNING: not mixed: chains" in told["clusters"]
+    assert "after 400 sweeps; draws need a ladder" in told["clusters"]
+    assert "mixed" not in told["noise"]
+    assert "WARNING: step" not in told["noise"]
+
+
+def test_chains_that_fall_apart_are_told_while_a_run_goes_on(capsys):
+    """At the step where it is seen, and with what the command line can do about it."""
+    watching = watch.Mixing(np.ones((5, 12), np.uint8), 0)
+    weights = np.full((12, 2), 4.0)
+    stuck = eq.rbm(weights=weights, visible_bias=np.full(12, -4.0), hidden_bias=np.full(2, -32.0))
+    watching.record(499, stuck, {})
+    assert capsys.readouterr().out == ""
+    watching.record(500, stuck, {})
+    told = capsys.readouterr().out
+    assert told.startswith("WARNING: step 500: energies of chains from noise and from data are")
+    assert "try --recipe tempered or reweighted" in told
+
+
+@pytest.mark.parametrize("units", ["relu", "double_relu"])
+def test_rectified_hidden_units(tmp_path, capsys, units):
+    np.save(tmp_path / "t.npy", two_clusters(100)[:, ::4])
+    options = ["--hidden", "3", "--hidden-units", units, "--epochs", "3", "--batch-size", "45"]
+    assert cli.main(["train", "rbm", "--data", str(tmp_path / "t.npy"), "--out", str(tmp_path / "run"), *options]) == 0
+    network = eq.load_network(tmp_path / "run")
+    assert type(network.layers[1].unit) is {"relu": eq.ReLU, "double_relu": eq.DoubleReLU}[units]
+    assert cli.main(["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "t.npy")]) == 0
+
+
+def test_a_column_of_which_nothing_is_known_is_called_by_its_name(tmp_path, capsys):
+    lines = ["age,dose,marker", *["1,,0", "0,,1"] * 10]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    options = [
+        "--data",
+        str(tmp_path / "t.csv"),
+        "--missing",
+        "sum-out",
+        "--hidden",
+        "2",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert cli.main(["train", "rbm", *options]) == 2
+    error = capsys.readouterr().err
+    assert "--data: got nothing known in column 'dose' of the examples to learn from" in error
+    assert "--drop dose leaves it out" in error

@@ -1,5 +1,6 @@
 """The scikit-learn side of restricted Boltzmann machines."""
 
+import warnings
 from dataclasses import fields
 from typing import get_args
 
@@ -217,3 +218,43 @@ def test_the_command_line_learns_as_the_estimator_does():
 def test_bad_input(options, values, message):
     with pytest.raises(ValueError, match=message):
         RBM(**{"n_components": 3, "n_iter": 1, "random_state": 0, **options}).fit(values)
+
+
+def test_whole_weights_are_repetitions_and_others_shares():
+    options = {"n_components": 3, "n_iter": 5, "batch_size": 10, "random_state": 0}
+    counts = np.arange(40) % 3
+    weighted, repeated = RBM(**options), RBM(**options)
+    weighted.fit(WORDS, sample_weight=counts)
+    repeated.fit(np.repeat(WORDS, counts, axis=0))
+    np.testing.assert_array_equal(weighted.components_, repeated.components_)
+    # Only one of the two words counts: the machine knows no other.
+    shares = np.where(np.arange(40) % 2, 0.0, 0.25)
+    one = RBM(n_components=3, n_iter=60, batch_size=10, random_state=0).fit(TWO, sample_weight=shares)
+    assert one.score(TWO[:1]) > -0.5 > one.score(TWO[1:2])
+    more = RBM(**options).partial_fit(TWO, sample_weight=shares).partial_fit(TWO, sample_weight=shares)
+    assert more.score(TWO[:1]) > more.score(TWO[1:2])
+    with pytest.raises(ValueError, match=r"at least one non-zero|no weight above zero"):
+        RBM(**options).fit(TWO, sample_weight=np.zeros(40))
+
+
+@pytest.mark.parametrize("hidden", ["relu", "double_relu"])
+def test_rectified_hidden_neurons(hidden):
+    found = RBM(n_components=3, hidden=hidden, n_iter=60, batch_size=10, random_state=0).fit(TWO)
+    features = found.transform(TWO)
+    assert (features >= 0).all() or hidden == "double_relu"
+    words = np.array(np.meshgrid(*[[0, 1]] * 5)).reshape(5, -1).T
+    assert np.exp(found.score_samples(words)).sum() == pytest.approx(1, abs=0.05)
+    assert found.score(TWO) > found.verdict_.independent + 1
+    with pytest.raises(ValueError, match="hidden: got 'rectified'"):
+        RBM(hidden="rectified").fit(TWO)
+
+
+def test_chains_that_do_not_mix_are_told_without_being_asked_for():
+    rng = np.random.default_rng(0)
+    centres = np.stack([np.r_[np.ones(20), np.zeros(20)], np.r_[np.zeros(20), np.ones(20)]])
+    rows = np.abs(centres[(rng.random(600) < 0.3).astype(int)] - (rng.random((600, 40)) < 0.03))
+    with pytest.warns(UserWarning, match="not mixed: chains .* after 400 sweeps"):
+        RBM(n_components=8, batch_size=60, n_iter=60, random_state=0).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RBM(n_components=8, batch_size=60, n_iter=60, random_state=0).fit(rng.integers(0, 2, (600, 40)))

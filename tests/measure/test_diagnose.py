@@ -1,10 +1,12 @@
 """Diagnosis: machines that are known to mix or not to, and the numbers against the reference package."""
 
+import jax
 import numpy as np
 import pytest
 
 import equilibria as eq
 from equilibria.measure.convergence import convergence, nearest_neighbour_accuracy
+from equilibria.measure.starts import starts
 
 
 def valleys(strength):
@@ -102,3 +104,13 @@ def test_an_estimate_prints_what_is_known():
         "-84.31 ± 0.23 (bracket -84.61 to -84.04, 55 effective samples, R-hat 1.004)"
     )
     assert str(eq.Estimate(2.0, np.nan, note="one mode")) == "2.0000 ± ? (one mode)"
+
+
+def test_values_between_those_of_a_unit_are_means_of_the_states_that_chains_start_at():
+    rows = {"visible": np.tile([0.0, 0.5, -1.0, np.nan], (400, 1))}
+    network = eq.rbm(4, 2, visible=eq.Spin(), key=0)
+    state, kinds = starts(network, rows, 400, jax.random.key(0), jax.random.key(1))
+    found = np.asarray(state["visible"])[np.array(kinds) == "data"]
+    assert np.isin(found, (-1, 1)).all()
+    np.testing.assert_allclose(found.mean(0), [0.0, 0.5, -1.0, 0.0], atol=5 / np.sqrt(400))
+    assert (found[:, 2] == -1).all()

@@ -1,5 +1,7 @@
 """One contract for every unit."""
 
+from itertools import product
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -210,3 +212,41 @@ def test_clipped_neurons_in_fields_of_any_size(field, stiffness):
     for question, (below, loose, above, tight) in expected.items():
         np.testing.assert_allclose(answer(unit, question, -np.float32(field)), below, rtol=loose)
         np.testing.assert_allclose(answer(unit, question, np.float32(field)), above, rtol=tight)
+
+
+# Units whose neurons answer together, with the sites and states of a layer of them.
+JOINT = {"OneHot": (eq.OneHot(), 1, 5), "Potts-2": (eq.Potts(2), 3, 2), "Potts-4": (eq.Potts(4), 2, 4)}
+
+
+@pytest.mark.parametrize("name", JOINT)
+def test_units_that_answer_together_keep_the_contract(name):
+    """Mean, variance, cumulant, mode, draws and a nudge against the sum over all states of a layer."""
+    unit, sites, count = JOINT[name]
+    field = 1.5 * np.random.default_rng(0).standard_normal(sites * count)
+    states = np.array([np.concatenate(blocks) for blocks in product(np.eye(count), repeat=sites)])
+    for temperature in (0.3, 1.0, 2.5):
+        logs = states @ field / temperature
+        law = np.exp(logs - np.logaddexp.reduce(logs))
+        heated, given = unit.heated(temperature), jnp.asarray(field / temperature, jnp.float32)
+        mean = law @ states
+        np.testing.assert_allclose(answer(heated, "mean", given), mean, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(answer(heated, "variance", given), law @ states**2 - mean**2, rtol=1e-4, atol=1e-6)
+        assert float(answer(heated, "cumulant", given).sum()) == pytest.approx(np.logaddexp.reduce(logs), abs=1e-5)
+        slope = jax.grad(lambda x, unit=heated: unit.cumulant(x).sum())(given)
+        np.testing.assert_allclose(slope, mean, rtol=1e-5, atol=1e-6)
+        draws = np.asarray(answer(heated, "sample", jax.random.key(0), jnp.tile(given, (20_000, 1))))
+        heated.check("draws", draws)
+        shares = np.array([(draws == state).all(1).mean() for state in states])
+        assert (np.abs(shares - law) < 5 * np.sqrt(law * (1 - law) / 20_000) + 1e-6).all()
+    best = states[np.argmax(states @ field)]
+    np.testing.assert_array_equal(answer(unit, "mode", jnp.asarray(field, jnp.float32)), best)
+    means = answer(unit, "mean", jnp.asarray(field, jnp.float32))
+    again = answer(unit, "mean", answer(unit, "inverse", means))
+    np.testing.assert_allclose(again, means, rtol=1e-5)
+    target = states[0]
+    nudged, shifted = unit.nudged(jnp.asarray(field), 0.7, target)
+    added = -states @ field + 0.35 * np.square(states - target).sum(1)
+    equivalent = np.asarray(nudged.self_energy(states)).sum(-1) - states @ np.asarray(shifted, np.float64)
+    np.testing.assert_allclose(np.diff(added), np.diff(equivalent), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="exactly one 1"):
+        unit.check("data", np.zeros((1, sites * count)))

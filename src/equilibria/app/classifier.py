@@ -19,11 +19,13 @@ from equilibria.app.machines import sizes_of
 from equilibria.app.options import Classifier
 from equilibria.app.training import Job, learn, read
 from equilibria.app.watch import say
-from equilibria.estimators.nudged import direction, nudged_rule, restless, softmax_cost
+from equilibria.estimators.nudged import TOLERANCE, direction, nudged_rule, restless, softmax_cost
 
 _SHOWN = 500  # examples whose accuracy is looked at while learning
 _GAIN = 0.5
 _ROWS = 500
+_MOST = 0.99  # of the rows, to say that it comes to rest
+_APART = 10 * TOLERANCE  # of outputs at different places: at one, what is left to move is a few tolerances
 
 
 def train(options: Classifier) -> int:
@@ -146,3 +148,38 @@ def evaluate(
     files.write_atomic(folder / "evaluation.json", json.dumps(report).encode())
     say(f"  the answers are in {folder / 'predictions.csv'}")
     return 0
+
+
+def diagnose(folder: Path, data: Path | None, array: str | None, about: Mapping[str, Any], seed: int) -> int:
+    """Say whether a classifier comes to rest under the rows of a table, with the same outputs from wherever it starts.
+
+    It has twice the sweeps of the free phase it learned with, as when it predicts.
+    """
+    if data is None:
+        check.refuse("data", None, "a table for a classifier, which comes to rest under what is clamped")
+    network = eq.load_network(runs.machine(folder), fallback=True)
+    rows, _ = tables.read_as(data, about["table"], array, False, target=about.get("target"))
+    how = eq.Descent(2 * about["sweeps"], tolerance=TOLERANCE)
+    resting, outputs = [], []
+    for options in ({}, {"key": seed}):  # from rest, and from random starts
+        ends = [
+            eq.equilibrate(network, how, world=[eq.Clamp("input", block)], show_progress=False, **options)
+            for block in np.array_split(np.asarray(rows, np.float32), -(-len(rows) // _ROWS))
+        ]
+        resting.append(np.concatenate([np.asarray(end.converged) for end in ends]))
+        outputs.append(np.concatenate([np.asarray(end["output"]) for end in ends]))
+    rests, apart = float(np.mean(resting)), np.abs(outputs[0] - outputs[1]).max(axis=1)
+    agree = float(np.mean(apart < _APART))
+    if rests < _MOST:
+        verdict = f"does not come to rest under {1 - rests:.1%} of the rows; train with more sweeps, or at a lower rate"
+    elif agree < _MOST:
+        verdict = f"comes to rest elsewhere from other starts under {1 - agree:.1%} of the rows; train at a lower rate"
+    else:
+        verdict = "comes to rest, at the same place from every start"
+    say(
+        f"{verdict}\n{rests:.4f} of {len(rows):,} rows come to rest in {how.steps} sweeps, {agree:.4f} at the same place"
+    )
+    report = {"rests": rests >= _MOST and agree >= _MOST, "verdict": verdict, "resting": rests, "same_place": agree}
+    told = {"examples": len(rows), "data": str(data), "step": runs.step_of(folder), "sweeps": 2 * about["sweeps"]}
+    files.write_atomic(folder / "diagnosis.json", json.dumps(report | told | {"seed": seed}).encode())
+    return 0 if report["rests"] else 1

@@ -76,6 +76,7 @@ def evaluate(
     array: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None,
     allow_large: Annotated[bool, Flag] = False,
     labels: Annotated[str | None, tyro.conf.arg(metavar="FILE|NAME", help_behavior_hint="")] = None,
+    weights: Annotated[str | None, tyro.conf.arg(metavar="FILE|NAME", help_behavior_hint="")] = None,
     seed: int = 0,
 ) -> int:
     """How well a trained machine does on a table: log-likelihood with its error, accuracy, or which memory is recalled.
@@ -91,13 +92,14 @@ def evaluate(
         array: name of the array, for files with several; as in training by default.
         allow_large: read packed files that take more than 2 GiB of memory.
         labels: for a classifier, the right answers where they are no column of the table: a file, or an array in its file.
+        weights: for a log-likelihood, how much each example counts: a file, an array in the table's file, or a column of it.
         seed: of every random number.
     """
     from equilibria.app import using
     from equilibria.compiled import cache
 
     cache()
-    return using.evaluate(run, data, array, allow_large, method, steps, chains, seed, labels)
+    return using.evaluate(run, data, array, allow_large, method, steps, chains, seed, labels, weights)
 
 
 def diagnose(
@@ -106,19 +108,23 @@ def diagnose(
     sweeps: int = 2000,
     chains: int = 50,
     tempered: Annotated[bool, Flag] = False,
+    temperature: float = 1.0,
     array: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None,
     seed: int = 0,
 ) -> int:
     """Whether the chains of a trained machine have equilibrated. The exit code is 1 if they have not.
 
-    Chains from random starts and from data make the same sweeps, and the second half of them is compared.
+    Chains from random starts and from data make the same sweeps, and the second half of them is compared. A classifier has no
+    chains: it is told whether it comes to rest under each row of the data, at the same place from wherever it starts.
 
     Args:
         run: folder of the run.
-        data: a table of the same features, to start from and to compare with; without it all chains start at random.
+        data: a table of the same features, to start from and to compare with; without it all chains start at random, those of
+            a memory at its patterns.
         sweeps: of each chain.
         chains: of each kind.
         tempered: exchange states along rising temperatures as well.
+        temperature: of the chains.
         array: name of the array, for files with several; as in training by default.
         seed: of every random number.
     """
@@ -126,7 +132,7 @@ def diagnose(
     from equilibria.compiled import cache
 
     cache()
-    return diagnosing.diagnose(run, data, array, sweeps, chains, tempered, seed)
+    return diagnosing.diagnose(run, data, array, sweeps, chains, tempered, temperature, seed)
 
 
 def export(

@@ -9,7 +9,7 @@ import numpy as np
 
 import equilibria as eq
 from equilibria import check, files
-from equilibria.app import memory, pictures, runs, tables
+from equilibria.app import classifier, memory, pictures, runs, tables
 from equilibria.app.watch import say
 from equilibria.equilibrators.equilibrator import Equilibrator
 
@@ -17,24 +17,33 @@ _DRAWS = 500
 
 
 def diagnose(
-    folder: Path, data: Path | None, array: str | None, sweeps: int, chains: int, tempered: bool, seed: int
+    folder: Path,
+    data: Path | None,
+    array: str | None,
+    sweeps: int,
+    chains: int,
+    tempered: bool,
+    temperature: float,
+    seed: int,
 ) -> int:
     """Print a verdict about the machine in a folder, and write diagnosis.json, diagnosis.nc and diagnosis.png into it."""
     files.check_writable(folder)
     about = runs.described(folder)
-    if about.get("kind") == "classifier":
-        check.refuse("run", f"{folder}, a classifier, which comes to rest and draws nothing", "another kind of machine")
-    network = eq.load_network(runs.machine(folder), fallback=True)
-    rows = None
     if data is None and array is not None:
         check.refuse("--array", repr(array), "none without --data")
+    if about.get("kind") == "classifier":
+        return classifier.diagnose(folder, data, array, about, seed)
+    network = eq.load_network(runs.machine(folder), fallback=True)
+    rows = memory.patterns(folder) if about.get("kind") == "memory" else None
     if data is not None:
         rows, _ = tables.read_as(data, about.get("table", {}), array, False)
-        rows = memory.as_spins(rows) if about.get("kind") == "synapses" else rows
+        rows = memory.as_spins(rows) if about.get("kind") in ("synapses", "memory") else rows
     if sweeps < 20:
         check.refuse("--sweeps", sweeps, "at least 20")
     how: Equilibrator = eq.Tempered(sweeps) if tempered else eq.Sweeps(sweeps)
-    found = eq.diagnose(network, rows, how=how, chains=chains, draws=min(_DRAWS, sweeps // 2), key=seed)
+    found = eq.diagnose(
+        network, rows, how=how, chains=chains, draws=min(_DRAWS, sweeps // 2), temperature=temperature, key=seed
+    )
     numbers = {
         "r_hat": found.r_hat, "ess": found.ess, "ess_tail": found.ess_tail,
         "autocorrelation_time": found.autocorrelation_time,
@@ -42,6 +51,7 @@ def diagnose(
     report = {
         "mixed": found.mixed, "verdict": found.verdict, "nearest_neighbours": found.accuracy,
         "step": runs.step_of(folder), "sweeps": sweeps, "chains": chains, "tempered": tempered, "seed": seed,
+        "temperature": temperature,
         **{name: value if np.isfinite(value) else None for name, value in numbers.items()},
     }  # fmt: skip
     say(str(found))  # first: it is not lost where it cannot be written

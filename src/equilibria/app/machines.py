@@ -11,6 +11,8 @@ from equilibria.app import pictures, tables, watch
 from equilibria.app.options import Deep, Rbm
 from equilibria.app.training import Job, Split, Trained, learn, read
 from equilibria.app.watch import say
+from equilibria.estimators.features import HIDDEN
+from equilibria.estimators.passes import LOOKED
 from equilibria.learn.recipes import likelihood_recipe
 from equilibria.measure.partition import Method, summable
 from equilibria.measure.verdict import verdict
@@ -44,7 +46,7 @@ def train_rbm(options: Rbm) -> int:
 def rbm_of_size(options: Rbm, hidden: int, split: Split) -> Trained:
     """Train a restricted machine of one size in the folder `options.out`."""
     features, rows = split.features, split.rows
-    other = tables.UNITS[check.choice("hidden_units", options.hidden_units, tables.UNITS)]()
+    other = HIDDEN[check.choice("hidden_units", options.hidden_units, HIDDEN)]()
     network = eq.rbm(rows.shape[1], hidden, visible=features.visible, hidden=other, key=options.seed)
     return _learned(options, "rbm", {"hidden": hidden}, network, split)
 
@@ -70,7 +72,8 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
         known = rows[watch.complete(rows)]
         if kind == "rbm" and len(known):
             held = split.counted(split.held)
-            checked(network, known, options.seed, options.quiet, held[watch.complete(held)])
+            long = int(history["step"][-1]) >= LOOKED
+            checked(network, known, options.seed, options.quiet, held[watch.complete(held)], mixes=long)
         elif kind == "deep":
             _compared(network, rows[: watch.MOST_ROWS], measure)
         return pictures.write_all(options.out, network, history, split.features, rows, options.seed)
@@ -86,15 +89,21 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
         metrics=watch.watching(network, rows, split.counted(split.held), options.seed),
         finish=finish,
         least=watch.independent(network, rows if measure == "reconstruction" else rows[watch.complete(rows)], measure),
+        callbacks=[watch.Mixing(rows, options.seed)],
     )
     return learn(options, job, split)
 
 
-def checked(network: eq.Network, rows: np.ndarray, seed: int, quiet: bool, held: np.ndarray | None = None) -> None:
-    """Say how probable examples are, and loudly where a machine is worse than independent neurons, or nobody can tell."""
+def checked(
+    network: eq.Network, rows: np.ndarray, seed: int, quiet: bool, held: np.ndarray | None = None, mixes: bool = False
+) -> None:
+    """Say how probable examples are, and loudly where a machine is worse than independent neurons, or nobody can tell.
+
+    With `mixes` also where chains from noise and from data tell different stories of it.
+    """
     method: Method = "exact" if summable(network, _FEW) else "ais"
     log_z = eq.log_partition(network, method, data=rows, steps=1000, reverse=False, key=seed)
-    found = verdict(network, rows, log_z)
+    found = verdict(network, rows, log_z, key=seed if mixes else None)
     error = f" ± {found.machine.error:.2g}" if found.machine.error else ""
     if not quiet:
         told = f"log-likelihood {found.machine.value:.4g}{error} nats per example learned from"

@@ -43,6 +43,11 @@ def train(options: Memory) -> int:
     return 0
 
 
+def patterns(folder: Path) -> np.ndarray:
+    """The patterns that the memory in a folder has stored."""
+    return files.load(folder / _PATTERNS).arrays["patterns"]
+
+
 def as_spins(values: np.ndarray) -> np.ndarray:
     """Two values as -1 and +1."""
     kind = eq.data.kind_of(values)
@@ -56,9 +61,9 @@ def evaluate(
 ) -> int:
     """Let the network fall from every row of a table, and write which memory it came to as recalled.csv."""
     network = eq.load_network(folder, fallback=True)
-    patterns = files.load(folder / _PATTERNS).arrays["patterns"]
+    stored = patterns(folder)
     rows, _ = tables.read_as(data, about["table"], array, allow_large)
-    found = eq.retrieve(network, patterns, as_spins(rows), key=seed)
+    found = eq.retrieve(network, stored, as_spins(rows), key=seed)
     overlaps, numbers = np.asarray(found.overlap), np.asarray(found.pattern)
     known = int(np.sum(~np.asarray(found.spurious)))
     say(f"{known} of {len(rows)} cues end at a memory, mean overlap {overlaps.mean():.4f}")

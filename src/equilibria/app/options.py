@@ -10,7 +10,7 @@ import tyro
 
 from equilibria.learn.names import LikelihoodRecipe
 
-Units = Literal["binary", "spin", "gaussian"]
+HiddenUnits = Literal["binary", "spin", "gaussian", "relu", "double_relu"]
 Flag = tyro.conf.FlagCreatePairsOff
 _Optional = tyro.conf.arg(help_behavior_hint="")
 
@@ -132,7 +132,7 @@ class Rbm(WeighedOptions):
     l1: float = 0.0
     l2: float = 0.0
     visible_units: Literal["auto", "binary", "spin", "gaussian", "potts"] = "auto"
-    hidden_units: Units = "binary"
+    hidden_units: HiddenUnits = "binary"
     alphabet: Literal["protein", "dna", "rna"] = "protein"
 
 
@@ -205,7 +205,7 @@ class Memory(TableOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Synapses(TrainingOptions):
+class Synapses(WeighedOptions):
     """A machine whose weights are -1 or +1, learned as a distribution over them.
 
     Attributes:

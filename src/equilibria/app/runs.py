@@ -14,6 +14,7 @@ from equilibria import check, files
 
 RESULTS = (
     "run.json", "history.nc", "samples.png", "filters.png", "filters.csv", "features.png", "correlations.png", "learning.png",
+    "best.json",
 )  # fmt: skip
 _MADE_LATER = ("evaluation.json", "samples.npy", "samples.csv", "samples.fasta", "samples.json")
 _FREE = {"data", "out", "epochs", "time_limit", "resume", "quiet", "patience", "allow_large", "array"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,6 +79,7 @@ class Job(NamedTuple):
         metrics: a function of the network that gives them.
         finish: keeps and draws what was learned, and returns the names of the files.
         least: what independent features have of the measure.
+        callbacks: what else is called as the run goes on.
     """
 
     kind: str
@@ -91,6 +92,7 @@ class Job(NamedTuple):
     metrics: Callable[[Any], dict[str, Any]]
     finish: Callable[[Any, xr.Dataset], list[str]]
     least: float = -np.inf
+    callbacks: Sequence[eq.Callback] = ()
 
 
 class Trained(NamedTuple):
@@ -145,9 +147,22 @@ def read(options: Any, units: str, target: str | None = None) -> Split:
             say(f"  examples count by {given}, as much as {effective:,.4g} that count the same")
         if len(held):
             say(f"  {len(held):,} examples, drawn at random, are held out")
+    _known(features, learned)
     if options.patience is not None and not len(held):
         check.refuse("patience", options.patience, "none without examples held out: see validation")
     return Split(features, learned, held, weights, options.seed)
+
+
+def _known(features: Features, learned: np.ndarray) -> None:
+    """Refuse a column of which nothing is known in the examples to learn from, by its name in the table."""
+    rows = features.rows[learned]
+    if rows.dtype.kind != "f" or not (empty := np.isnan(rows).all(0)).any():
+        return
+    place = int(np.argmax(empty))
+    sites = features.sites
+    name = sites["names"][place // sites["states"]] if sites else features.names[place]
+    given = f"nothing known in column {name!r} of the examples to learn from"
+    check.refuse("data", given, f"at least one known value in each column; drop={name} leaves it out")
 
 
 def learn(options: Any, job: Job, split: Split) -> Trained:
@@ -197,7 +212,7 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
             metrics=job.metrics,
             record=_records(options.epochs, per_epoch, apart),
             checkpoint_every=apart * per_epoch,
-            callbacks=[console, *patience, eq.OnSignal(), *limit],
+            callbacks=[console, *job.callbacks, *patience, eq.OnSignal(), *limit],
             probabilities=True,
             checkpoint=out,
             resume=options.resume,

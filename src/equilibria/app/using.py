@@ -11,7 +11,7 @@ import numpy as np
 
 import equilibria as eq
 from equilibria import check, files
-from equilibria.app import classifier, memory, pictures, runs, sequences, tables
+from equilibria.app import beside, classifier, memory, pictures, runs, sequences, tables
 from equilibria.app.watch import say
 from equilibria.measure.partition import Method, summable
 
@@ -21,8 +21,8 @@ _EXACT = 2**20
 def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
     """Draw from a trained machine; visible states as .npy, as .csv where features have names, and as a picture."""
     path = Path(out or folder / "samples.npy")
-    beside = [path.with_suffix(ending) for ending in (".png", ".csv", ".json", ".fasta")]
-    theirs = [other.name for other in beside if os.path.lexists(other)]
+    others = [path.with_suffix(ending) for ending in (".png", ".csv", ".json", ".fasta")]
+    theirs = [other.name for other in others if os.path.lexists(other)]
     if out is not None and theirs and not os.path.lexists(path):
         check.refuse("--out", f"{path}, beside whose place is {theirs[0]}", "another name: that would be replaced")
     files.check_writable(path.parent)
@@ -63,10 +63,13 @@ def evaluate(
     chains: int,
     seed: int,
     labels: str | None = None,
+    weights: str | None = None,
 ) -> int:
     """Print the log-likelihood of data with its error and bracket, and write it as evaluation.json into the folder."""
     files.check_writable(folder)
     about = runs.described(folder)
+    if weights is not None and about.get("kind") in ("classifier", "memory"):
+        check.refuse("weights", repr(weights), f"none for a {about['kind']}, which has no log-likelihood")
     if about.get("kind") == "classifier":
         return classifier.evaluate(folder, data, array, allow_large, about, labels)
     if labels is not None:
@@ -83,6 +86,7 @@ def evaluate(
     if method == "exact" and not summable(network):
         check.refuse("method", "'exact', for a machine with too many states to be summed", "auto or ais")
     options: dict[str, Any] = {"chains": chains, "steps": steps, "key": seed}
+    options["weights"] = beside.weights(weights, data, len(rows), allow_large)
     found = eq.log_likelihood(network, rows, method, probabilities=True, **options)
     if table.get("unit") == "gaussian":  # a density of the numbers in the file, not of those brought to variance 1
         found = shifted(found, -float(np.sum(np.log(table["scale"]))))
@@ -92,10 +96,13 @@ def evaluate(
     bracket = "" if found.bracket is None else f", bracket {found.bracket[0]:.3f} to {found.bracket[1]:.3f}"
     grey = " Values between 0 and 1 are taken as means." if eq.data.kind_of(rows) == "grey" else ""
     error = f" ± {found.error:.3f}" if np.isfinite(found.error) else ""
-    line = f"log-likelihood {found.value:.3f}{error} nats per example ({method}{bracket}) {found.note}"
+    known = "" if found.effective is None else f", {found.effective:.0f} effective samples"
+    known += "" if found.r_hat is None else f", R-hat {found.r_hat:.3f}"
+    line = f"log-likelihood {found.value:.3f}{error} nats per example ({method}{bracket}{known}) {found.note}"
     say(f"{line.rstrip()}{'.' if grey else ''}{grey}")
     told = {"examples": len(rows), "data": str(data), "method": method, "step": runs.step_of(folder)}
-    report = told | found._asdict() | {"error": found.error if error else None}
+    sure = found.r_hat is not None and np.isfinite(found.r_hat)
+    report = told | found._asdict() | {"error": found.error if error else None, "r_hat": found.r_hat if sure else None}
     files.write_atomic(folder / "evaluation.json", json.dumps(report, allow_nan=False).encode())
     return 0
 

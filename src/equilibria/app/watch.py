@@ -12,6 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 import equilibria as eq
+from equilibria.estimators.passes import LOOKED
 from equilibria.learn.stopping import Row
 from equilibria.measure.partition import summable
 from equilibria.measure.verdict import independent_sites
@@ -118,6 +119,21 @@ class Console(eq.Callback):
         found = ", ".join(f"{float(row[name]):.4g} {told}" for name, told in names.items() if name in row)
         seconds = time.monotonic() - self.began
         say(f"epoch {epoch:>{len(str(self.epochs))}} of {self.epochs}  {self.measure} {found}  ({seconds:.0f} s)")
+
+
+class Mixing(eq.WatchMixing):
+    """Says on the console when singular values only grow, or chains from noise and from data stay apart."""
+
+    def __init__(self, rows: np.ndarray, seed: int):
+        # Whenever the updates have doubled: three times in 2,000, by 18,000 sweeps of a chain beside the 200,000 that learn.
+        super().__init__(rows, sweeps=100, chains=30, first=LOOKED, key=seed)
+
+    def tell(self, complaint: str) -> None:
+        """What was found, and what can be done about it here."""
+        found = complaint.partition(";")[0]
+        say(
+            f"WARNING: {found}; try --recipe tempered or reweighted, or a lower --learning-rate; see equilibria diagnose"
+        )
 
 
 def say(line: str) -> None:

@@ -77,6 +77,26 @@ def weighed(sample_weight: ArrayLike | None, rows: np.ndarray) -> tuple[np.ndarr
     return every[weights > 0], weights[weights > 0]
 
 
+def counted(rows: np.ndarray, weights: np.ndarray | None, seed: int) -> np.ndarray:
+    """The rows, each as often as it counts: with weights so many draws. What is measured is measured on these.
+
+    Args:
+        rows: (samples, features).
+        weights: (samples,), or None where all count the same.
+        seed: of the draws.
+
+    Returns:
+        As many rows.
+
+    >>> counted(np.array([[1.0], [2.0]]), np.array([0.0, 0.5]), 0).ravel()
+    array([2., 2.])
+    """
+    if weights is None:
+        return rows
+    draws = np.random.default_rng([seed % 2**32, 3])
+    return rows[np.sort(draws.choice(len(rows), len(rows), p=weights / weights.sum()))]
+
+
 def in_blocks(function: Callable[[np.ndarray], ArrayLike], rows: np.ndarray, size: int) -> np.ndarray:
     """A function of rows, applied to blocks of one size, the last filled up with zeros.
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from equilibria import check
 from equilibria.data.tables.kinds import kind_of
-from equilibria.model.units import Binary, Gaussian, Spin, Unit
+from equilibria.model.units import Binary, DoubleReLU, Gaussian, ReLU, Spin, Unit
 
 UNITS: dict[str, type[Unit]] = {"binary": Binary, "spin": Spin, "gaussian": Gaussian}
+HIDDEN: dict[str, type[Unit]] = {**UNITS, "relu": ReLU, "double_relu": DoubleReLU}
 
 
 def unit_of(values: np.ndarray, kind: str) -> Unit:

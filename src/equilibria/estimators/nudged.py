@@ -26,7 +26,7 @@ TINY = 1e-12  # a feature with a smaller spread is not scaled
 # Outputs times this are the logits: with couplings small enough for one rest state, outputs are of order one.
 SHARPNESS = 4.0
 _FLOOR = 0.3  # of its range: features of a smaller spread are divided by so much, for near-constant ones are noise
-_TOLERANCE = 1e-2  # the free phase stops when nothing moves by more
+TOLERANCE = 1e-2  # the free phase stops when nothing moves by more
 _MISSING, _MANY = 0.2, 50  # inputs that are missing at random where there are many
 # How fast each coupling learns beside the first, for one, two and three hidden layers.
 _RATES = {1: (0.25,), 2: (0.375, 0.125), 3: (0.375, 0.25, 0.125)}
@@ -82,7 +82,7 @@ def nudged_rule(
     >>> type(nudged_rule("contrastive_hebbian", softmax_cost, nudge=0.2, sweeps=9, nudged_sweeps=3, inputs=64)).__name__
     'Augmented'
     """
-    free, nudged = Descent(sweeps, tolerance=_TOLERANCE), Descent(nudged_sweeps)
+    free, nudged = Descent(sweeps, tolerance=TOLERANCE), Descent(nudged_sweeps)
     made: dict[str, Callable[[], Rule]] = {
         "equilibrium_propagation": lambda: equilibrium_propagation(nudge, free=free, nudged=nudged, cost=cost),
         "contrastive_hebbian": lambda: contrastive_hebbian(free=free, clamped=nudged),

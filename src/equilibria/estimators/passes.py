@@ -1,9 +1,10 @@
-"""How long a machine learns that is not told: the estimator and the command line alike."""
+"""How long a machine learns that is not told, and how it is watched: the estimator and the command line alike."""
 
 from __future__ import annotations
 
 import numpy as np
 
+LOOKED = 500  # updates before which nobody looks whether chains mix: a machine that has hardly learned does
 _UPDATES, _FEWEST, _MOST = 2000, 5, 300  # of a machine that learns for as long as it is not told
 
 

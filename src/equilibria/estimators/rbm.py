@@ -17,14 +17,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.estimators.common import RandomState, Table, seed_of, warn_of
+from equilibria.estimators.common import RandomState, Table, counted, seed_of, warn_of, weighed
 from equilibria.estimators.conditionals import hidden_means, log_weights, visible_means
-from equilibria.estimators.features import UNITS, scale_of, unit_of
-from equilibria.estimators.passes import usual_passes
+from equilibria.estimators.features import HIDDEN, scale_of, unit_of
+from equilibria.estimators.passes import LOOKED, usual_passes
 from equilibria.learn.contrast import Recipe
 from equilibria.learn.names import LikelihoodRecipe
 from equilibria.learn.recipes import PERSISTENT, likelihood_recipe
 from equilibria.learn.train import train
+from equilibria.learn.watch import WatchMixing
 from equilibria.measure.estimate import Estimate
 from equilibria.measure.partition import Method, log_partition, summable
 from equilibria.measure.verdict import Verdict, verdict
@@ -45,7 +46,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         visible: the kind of the features: "binary", "spin" or "gaussian". "auto" is binary for data in [0, 1] (values
             between are taken as probabilities), spin for -1 and +1, else gaussian, for which features are brought to mean 0
             and variance 1 inside.
-        hidden: the kind of the hidden neurons.
+        hidden: the kind of the hidden neurons: "binary", "spin", "gaussian", "relu" or "double_relu".
         recipe: how the free phase is reached: "cd", "pcd", "rdm", "reweighted", "tempered", "mean_field" or "tap".
         steps: sweeps (or rounds) of the free phase in each update.
         n_chains: chains that persist from update to update, for recipes that keep any.
@@ -87,7 +88,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         n_components: int = 64,
         *,
         visible: Literal["auto", "binary", "spin", "gaussian"] = "auto",
-        hidden: Literal["binary", "spin", "gaussian"] = "binary",
+        hidden: Literal["binary", "spin", "gaussian", "relu", "double_relu"] = "binary",
         recipe: LikelihoodRecipe = "pcd",
         steps: int = 1,
         n_chains: int = 100,
@@ -117,12 +118,13 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Table, y: Any = None) -> RBM:
-        """Learn from data, from the start, and warn where what was learned is worse than independent features.
+    def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> RBM:
+        """Learn from data, from the start; warn where it is worse than independent features, or its chains do not mix.
 
         Args:
             X: (samples, features).
             y: not looked at.
+            sample_weight: (samples,), how often each is there; other weights than whole numbers are shares of each pass.
 
         Returns:
             The estimator itself.
@@ -130,22 +132,25 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Raises:
             ValueError: if a parameter or a feature is out of its range.
         """
-        rows = self._started(X)
+        rows, weights = self._started(X, sample_weight)
         size = check.count("batch_size", self.batch_size)
         passes = usual_passes(len(rows), size) if self.n_iter is None else check.count("n_iter", self.n_iter)
-        self._trained(rows, passes, size, self.final_rate, self._key(0))
-        self._log_partition = self._annealed(rows)
-        self.verdict_ = verdict(self.network_, rows, self._log_partition)
+        some = counted(rows, weights, self._seed)
+        self._trained(rows, weights, passes, size, self.final_rate, self._key(0), [WatchMixing()])
+        self._log_partition = self._annealed(some)
+        key = self._key(6) if int(self.history_["step"][-1]) >= LOOKED else None
+        self.verdict_ = verdict(self.network_, some, self._log_partition, key=key)
         warn_of(self.verdict_.complaints, self.history_)
         return self
 
-    def partial_fit(self, X: Table, y: Any = None) -> RBM:
+    def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> RBM:
         """Take one more pass through data, from where learning stands.
 
         Args:
             X: (samples, features). The first call decides the kind of the features. Batches are of one size: fewer rows than
                 there are batches sit out.
             y: not looked at.
+            sample_weight: as in `fit`.
 
         Returns:
             The estimator itself.
@@ -153,26 +158,26 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Raises:
             ValueError: if a parameter or a feature is out of its range.
         """
-        rows = self._started(X) if not hasattr(self, "network_") else self._prepared(self._validated(X))
+        if hasattr(self, "network_"):
+            every = self._prepared(self._validated(X))
+            chosen, weights = weighed(sample_weight, every)
+            rows = every[chosen]
+        else:
+            rows, weights = self._started(X, sample_weight)
         batches = -(-len(rows) // check.count("batch_size", self.batch_size))
         self._passes += 1
-        return self._trained(rows, 1, len(rows) // batches, 1.0, jax.random.fold_in(self._key(2), self._passes))
+        key = jax.random.fold_in(self._key(2), self._passes)
+        return self._trained(rows, weights, 1, len(rows) // batches, 1.0, key)
 
-    def _trained(self, rows: np.ndarray, epochs: int, batch_size: int, final_rate: float, key: Array) -> RBM:
+    def _trained(
+        self, rows: np.ndarray, weights: Any, epochs: int, batch_size: int, rate: float, key: Array, callbacks: Any = ()
+    ) -> RBM:
         """Learn for some epochs, going on with the chains there are."""
         run = train(
-            self.network_,
-            rows,
-            self._recipe(),
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=self.learning_rate,
-            final_rate=final_rate,
-            probabilities=True,
-            carry=self._chains.get(self.recipe),
-            show_progress=bool(self.verbose),
-            key=key,
-        )
+            self.network_, rows, self._recipe(), epochs=epochs, batch_size=batch_size, learning_rate=self.learning_rate,
+            final_rate=rate, probabilities=True, weights=weights, callbacks=callbacks,
+            carry=self._chains.get(self.recipe), show_progress=bool(self.verbose), key=key,
+        )  # fmt: skip
         self._keep(run.network)
         self._chains[self.recipe], self.history_ = run.carry, run.history
         return self
@@ -261,19 +266,19 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         return values.toarray() if sparse.issparse(values) else values
 
-    def _started(self, X: Table) -> np.ndarray:
-        """Everything that learning starts from; the data as the network takes them."""
-        values = self._validated(X, reset=True)
+    def _started(self, X: Table, sample_weight: ArrayLike | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Everything that learning starts from; the data as the network takes them, and their weights."""
+        chosen, weights = weighed(sample_weight, every := self._validated(X, reset=True))
+        values = every[chosen]
         unit = unit_of(values, self.visible)
         self.offset_, self.scale_ = scale_of(values, unit)
-        self._seed = seed_of(self.random_state)
-        self._drawn, self._passes, self._chains = 0, 0, {}
+        self._seed, self._drawn, self._passes, self._chains = seed_of(self.random_state), 0, 0, {}
+        hidden = HIDDEN[check.choice("hidden", self.hidden, HIDDEN)]()
         size = check.count("n_components", self.n_components)
-        hidden = UNITS[check.choice("hidden", self.hidden, UNITS)]()
         network = rbm(values.shape[1], size, visible=unit, hidden=hidden, key=self._key(5))
         rows = self._prepared(values, unit)
-        self._keep(independent_site_biases(network, rows, probabilities=True))
-        return rows
+        self._keep(independent_site_biases(network, counted(rows, weights, self._seed), probabilities=True))
+        return rows, weights
 
     def _prepared(self, values: np.ndarray, unit: Unit | None = None) -> np.ndarray:
         (self.network_.layers[0].unit if unit is None else unit).check("X", values, probabilities=True)

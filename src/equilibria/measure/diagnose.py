@@ -29,6 +29,7 @@ from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure.convergence import Convergence, convergence, nearest_neighbour_accuracy
 from equilibria.measure.spectra import principal_components
+from equilibria.measure.starts import starts
 from equilibria.model.network import Network, State, by_layer
 from equilibria.random import as_key
 
@@ -134,8 +135,8 @@ def diagnose(
 
     Args:
         network: what is sampled.
-        data: (examples, size) for the first layer, or by layer. As many chains start at examples as at random; without data
-            all start at random, and nothing is compared.
+        data: (examples, size) for the first layer, or by layer. As many chains start at examples as at random, or at states
+            drawn with these means where data lie between a unit's values; without data all start at random.
         how: an equilibrator that draws, such as `Tempered(2000)`; 2,000 sweeps by default. The first half of its steps is left
             out.
         chains: of each kind.
@@ -166,7 +167,7 @@ def diagnose(
     found = {} if data is None else by_layer(network, data, probabilities=True, missing=True)
     given = {name: np.asarray(values) for name, values in found.items()}
     pick_key, start_key, run_key = jax.random.split(as_key(key), 3)
-    start, starts = _starts(network, given, chains, pick_key, start_key)
+    start, kinds = starts(network, given, chains, pick_key, start_key)
     rows = {name: _known(values) for name, values in given.items()}
     first = network.names[0]
     directions = np.zeros((0, network.layers[0].size))
@@ -184,7 +185,7 @@ def diagnose(
         key=run_key,
     )
     drawn = _dataset(
-        {name: np.asarray(values)[draws + 1 :].T for name, values in seen.items()}, ("chain", "draw"), starts
+        {name: np.asarray(values)[draws + 1 :].T for name, values in seen.items()}, ("chain", "draw"), kinds
     )
     table = _table(drawn, every)
     shown = None
@@ -196,25 +197,8 @@ def diagnose(
     return Diagnosis(
         mixed, _verdict(mixed, table, data is not None, every * draws), worst, float(table.ess.min()),
         float(table.ess_tail.min()), float(table.autocorrelation_time.max()), table, drawn, shown,
-        _accuracy(rows.get(first), samples, starts), samples,
+        _accuracy(rows.get(first), samples, kinds), samples,
     )  # fmt: skip
-
-
-def _starts(
-    network: Network, data: Mapping[str, np.ndarray], chains: int, pick: Array, key: Array
-) -> tuple[State, list[str]]:
-    """Every layer drawn at random, and for half of the chains data where there are any."""
-    keys, kinds = jax.random.split(key, len(network.layers)), ["random"] * chains + ["data"] * (chains if data else 0)
-    state = {
-        layer.name: np.array(layer.unit.sample(here, jnp.zeros((len(kinds), layer.size))))
-        for layer, here in zip(network.layers, keys, strict=True)
-    }
-    if data:
-        examples = len(next(iter(data.values())))
-        chosen = np.asarray(jax.random.choice(pick, examples, (chains,), replace=examples < chains))
-        for name, values in data.items():
-            state[name][chains:] = np.where(np.isnan(values[chosen]), state[name][chains:], values[chosen])
-    return {name: jnp.asarray(layer) for name, layer in state.items()}, kinds
 
 
 def _known(values: np.ndarray) -> np.ndarray:

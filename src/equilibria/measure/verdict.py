@@ -7,14 +7,19 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 
+from equilibria.equilibrators.sweep import Sweeps
+from equilibria.measure.diagnose import diagnose
 from equilibria.measure.estimate import Estimate
 from equilibria.measure.likelihood import unnormalised
 from equilibria.model.network import Network, by_layer
 from equilibria.model.transforms import site_biases
 
 _ROWS = 2000  # examples that are looked at, spread evenly
+# Of chains that are to tell whether a machine mixes, and the R-hat above which they say that it does not.
+_SWEEPS, _UNMIXED = 400, 1.1
 _CHAINS = 10  # an estimate that fewer effective chains carry is not to be trusted
 
 
@@ -56,8 +61,10 @@ def independent_sites(network: Network, data: Mapping[str, ArrayLike] | ArrayLik
     return total
 
 
-def verdict(network: Network, data: Mapping[str, ArrayLike] | ArrayLike, log_z: Estimate) -> Verdict:
-    """Compare a machine with independent neurons on data.
+def verdict(
+    network: Network, data: Mapping[str, ArrayLike] | ArrayLike, log_z: Estimate, *, key: Array | int | None = None
+) -> Verdict:
+    """Compare a machine with independent neurons on data, and find out whether its chains mix.
 
     Annealing finds ln Z too small if anything, and so a likelihood that is too large: a machine that is worse here is worse.
 
@@ -65,6 +72,7 @@ def verdict(network: Network, data: Mapping[str, ArrayLike] | ArrayLike, log_z: 
         network: with couplings that have learned.
         data: as in `log_likelihood`, or between a unit's values; of more than 2,000 examples, as many spread evenly.
         log_z: ln Z of the network.
+        key: a random key or a seed, for chains that tell whether they mix (`unmixed`); None lets none run.
 
     Returns:
         Both likelihoods, and what is wrong.
@@ -89,4 +97,28 @@ def verdict(network: Network, data: Mapping[str, ArrayLike] | ArrayLike, log_z: 
             f"only {log_z.effective:.1f} effective chains carry the estimate of ln Z: "
             "the log-likelihood may be several nats lower than it says"
         )
+    if key is not None and (complaint := unmixed(network, few, key=key)) is not None:
+        complaints.append(complaint)
     return Verdict(Estimate(value, log_z.error, None, log_z.effective, log_z.note), alone, tuple(complaints))
+
+
+def unmixed(network: Network, data: Mapping[str, ArrayLike] | ArrayLike, *, key: Array | int) -> str | None:
+    """Whether short chains from noise and from data tell different stories of a machine; it costs 16,000 sweeps of a chain.
+
+    Args:
+        network: what has learned.
+        data: as in `diagnose`.
+        key: a random key or a seed.
+
+    Returns:
+        A sentence where R-hat of 20 chains of each kind over 400 sweeps is above 1.1; else None.
+
+    >>> import equilibria as eq
+    >>> print(unmixed(eq.rbm(6, 3, key=0), np.eye(6), key=1))
+    None
+    """
+    found = diagnose(network, data, how=Sweeps(_SWEEPS), chains=20, draws=100, show_progress=False, key=key)
+    if found.r_hat < _UNMIXED:
+        return None
+    told = found.verdict.partition(";")[0]
+    return f"{told} after {_SWEEPS} sweeps; draws need a ladder (Tempered) or more sweeps, and training a recipe that mixes"
