@@ -72,16 +72,19 @@ dist: .venv/.installed
 # `DOCTESTS=no` leaves it at a smoke test of estimators and commands.
 RESOLUTION ?= highest
 DOCTESTS ?= yes
+# Dependencies are read off pyproject.toml first: what a wheel asks for is not direct for uv, and would be the newest.
+INTO_WHEEL = .venv-wheel/bin/uv pip install --quiet --python .venv-wheel/bin/python
 test-wheel:
 	rm -rf .venv-wheel
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/pip install --quiet --upgrade pip uv
-	.venv-wheel/bin/uv pip install --quiet --python .venv-wheel/bin/python --resolution $(RESOLUTION) dist/*.whl "pytest>=8"
+	$(INTO_WHEEL) --resolution $(RESOLUTION) -r pyproject.toml "pytest>=8"
+	$(INTO_WHEEL) dist/*.whl
 ifeq ($(DOCTESTS),no)
 	.venv-wheel/bin/python tests/wheel.py --smoke
 else
 	.venv-wheel/bin/python tests/wheel.py
-	.venv-wheel/bin/uv pip install --quiet --python .venv-wheel/bin/python --resolution $(RESOLUTION) "$$(ls dist/*.whl)[lab]"
+	$(INTO_WHEEL) --resolution $(RESOLUTION) -r pyproject.toml --extra lab
 	.venv-wheel/bin/python tests/wheel.py app/lab
 endif
 

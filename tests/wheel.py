@@ -9,6 +9,7 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 SMOKE = """
@@ -34,10 +35,11 @@ assert estimators.EquilibriumRegressor((30,), max_iter=200, random_state=0).fit(
 letters = np.array([[1, 1, 1, -1, -1, -1, 1, 1], [1, -1, 1, -1, 1, -1, 1, -1]])
 memory = estimators.HopfieldMemory(random_state=0).fit(letters)
 assert (memory.predict([[1, 1, 1, -1, -1, -1, 1, 0]]) == letters[0]).all()
-rows = np.tile(letters, (40, 1))
+rng = np.random.default_rng(0)
+rows = np.where(rng.random((400, 8)) < 0.1, -1, 1) * letters[rng.integers(2, size=400)]
 machine = estimators.RBM(4, random_state=0).fit(rows)
-assert machine.score(rows) > -8 * np.log(2)  # better than eight coins
-synapses = estimators.BinarySynapseRBM(2, random_state=0).fit(rows)
+assert machine.score(rows) > -8 * np.log(2) + 1  # better than eight coins
+synapses = estimators.BinarySynapseRBM(2, learn_bias=True, random_state=0).fit(rows)
 assert synapses.components_.shape == (2, 8)
 np.savetxt("rows.csv", (rows + 1) // 2, fmt="%d", delimiter=",")
 """
@@ -62,6 +64,8 @@ def main(part: str = "") -> int:
         if "site-packages" not in where:
             print(f"not the installed package: {where}")
             return 1
+        versions = (f"{name} {metadata.version(name)}" for name in ("jax", "numpy", "scipy", "scikit-learn", "xarray"))
+        print(f"Python {sys.version.split()[0]}, {', '.join(versions)}", flush=True)
         command = str(Path(sys.executable).with_name("equilibria"))
         steps = [[sys.executable, "-c", code] for code in (SMOKE, ESTIMATORS)]
         steps += [[command, *words] for words in COMMANDS]
