@@ -78,8 +78,8 @@ test-wheel:
 	rm -rf .venv-wheel
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/pip install --quiet --upgrade pip uv
-	$(INTO_WHEEL) --resolution $(RESOLUTION) -r pyproject.toml "pytest>=8"
-	$(INTO_WHEEL) dist/*.whl
+	$(INTO_WHEEL) --resolution $(RESOLUTION) -r pyproject.toml
+	$(INTO_WHEEL) dist/*.whl pytest
 ifeq ($(DOCTESTS),no)
 	.venv-wheel/bin/python tests/wheel.py --smoke
 else
