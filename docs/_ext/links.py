@@ -44,7 +44,7 @@ def broken(folder: Path) -> list[str]:
         for link in sorted(page.links):
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
-                if parts.scheme not in ("data", "mailto") and not well_formed(link):
+                if parts.scheme in ("http", "https") and not well_formed(link):
                     found.append(f"{path.relative_to(folder.resolve())}: {link} is no address")
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
