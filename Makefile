@@ -43,10 +43,14 @@ test-lowest: .venv-lowest/.installed
 	  tests/test_public.py tests/app tests/files tests/grids/test_grid.py tests/learn/test_devices.py tests/learn/test_loop.py \
 	  tests/estimators tests/model tests/papers/test_frame.py tests/theory/test_saddle.py tests/data
 
+# The code, and by the schemas that check-jsonschema carries the workflows, the forms for issues and CITATION.cff.
 lint: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
 # The site, into docs/_build/html. Executed pages are kept, so that a second build only runs what has changed.
 docs: .venv/.installed
@@ -64,14 +68,25 @@ dist: .venv/.installed
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 
+# `make test-wheel PYTHON=python3.13` tries another Python, `RESOLUTION=lowest-direct` the lowest version of every dependency,
+# `DOCTESTS=no` leaves it at a smoke test of estimators and commands.
+RESOLUTION ?= highest
+DOCTESTS ?= yes
+# Dependencies are read off pyproject.toml first: what a wheel asks for is not direct for uv, and would be the newest.
+INTO_WHEEL = .venv-wheel/bin/uv pip install --quiet --python .venv-wheel/bin/python
 test-wheel:
 	rm -rf .venv-wheel
 	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/pip install --quiet --upgrade pip
-	.venv-wheel/bin/pip install --quiet dist/*.whl pytest
+	.venv-wheel/bin/pip install --quiet --upgrade pip uv
+	$(INTO_WHEEL) --resolution $(RESOLUTION) -r pyproject.toml
+	$(INTO_WHEEL) dist/*.whl pytest
+ifeq ($(DOCTESTS),no)
+	.venv-wheel/bin/python tests/wheel.py --smoke
+else
 	.venv-wheel/bin/python tests/wheel.py
-	.venv-wheel/bin/pip install --quiet "$$(ls dist/*.whl)[lab]"
+	$(INTO_WHEEL) --resolution $(RESOLUTION) -r pyproject.toml --extra lab
 	.venv-wheel/bin/python tests/wheel.py app/lab
+endif
 
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks

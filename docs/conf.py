@@ -21,7 +21,7 @@ release = version = metadata.version("equilibria")
 
 extensions = [
     "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphinx", "sphinx.ext.viewcode",
-    "sphinx_copybutton", "sphinx_design", "reference", "gallery", "inventory", "links",
+    "sphinx_copybutton", "sphinx_design", "reference", "gallery", "inventory", "names", "links",
 ]  # fmt: skip
 exclude_patterns = ["_build", "results/*/**", "_ext", "inventories", "**/.ipynb_checkpoints"]
 suppress_warnings = ["mystnb.unknown_mime_type"]

@@ -130,6 +130,18 @@ def test_nobody_asks_for_the_type(folder):
     assert found == []
 
 
+def test_only_the_application_prints():
+    """Everything else speaks by logging, warnings and progress bars, which whoever calls it can turn off."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in FILES
+        if room(path) != "app"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert found == []
+
+
 def test_files_can_be_read_in_one_sitting():
     """Longer ones are listed with a reason; figures of papers are what their papers need."""
     long = {

@@ -224,15 +224,50 @@ def test_the_shell_completes_commands_and_options():
 # ---- links ----
 
 
+def extension(name: str):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"_ext/{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
 def test_links_that_lead_nowhere_are_found(tmp_path):
-    spec = importlib.util.spec_from_file_location("links", DOCS / "_ext/links.py")
-    links = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(links)
-    (tmp_path / "a.html").write_text('<a href="b.html#here">x</a><a href="https://elsewhere.org/">y</a><p id="top">')
+    links = extension("links")
+    outside = '<a href="https://elsewhere.org/">y</a><a href="https://doi.org/11.1/2">z</a>'
+    (tmp_path / "a.html").write_text(f'<a href="b.html#here">x</a>{outside}<p id="top">')
     (tmp_path / "b.html").write_text(
         '<p id="here"><a href="a.html#top">x</a><img src="c.png"><a href="a.html#no">z</a>'
     )
-    assert links.broken(tmp_path) == ["b.html: a.html#no leads nowhere", "b.html: c.png leads nowhere"]
+    lost = ["b.html: a.html#no leads nowhere", "b.html: c.png leads nowhere"]
+    assert links.broken(tmp_path) == ["a.html: https://doi.org/11.1/2 is no address", *lost]
+
+
+@pytest.mark.parametrize(
+    ("address", "right"),
+    [
+        ("https://doi.org/10.1016/0003-4916(87)90092-3", True),
+        ("https://arxiv.org/abs/1602.05179", True),
+        ("http://127.0.0.1:8017/#phases", True),
+        ("http://elsewhere.org", False),
+        ("https://elsewhere", False),
+        ("https://doi.org/1016/0003", False),
+        ("https://arxiv.org/abs/1613.05179", False),
+    ],
+)
+def test_the_form_of_addresses(address, right):
+    assert extension("links").well_formed(address) is right
+
+
+def test_numbers_of_papers_are_well_formed():
+    """DOIs and numbers of arXiv, wherever we cite: no network is asked."""
+    well_formed = extension("links").well_formed
+    sources = [*DOCS.glob("*.md"), *DOCS.glob("*/*.md"), *ROOT.glob("paper/*"), *ROOT.glob("*.md")]
+    text = "\n".join(path.read_text() for path in sources if path.is_file()) + eq.cite()
+    numbers = {f"https://doi.org/{number}" for number in re.findall(r"doi ?= ?\{([^}]*)\}", text)}
+    numbers |= {f"https://arxiv.org/abs/{number}" for number in re.findall(r"arXiv:([\w.]*\w)", text)}
+    numbers |= {f"https://arxiv.org/abs/{number}" for number in re.findall(r"eprint ?= ?\{([^}]*)\}", text)}
+    assert len(numbers) > 5
+    assert [number for number in numbers if not well_formed(number)] == []
 
 
 def test_bring_your_own_energy():

@@ -1,11 +1,14 @@
 """Every link inside the site leads somewhere: pages, files and places on pages are looked up after the build.
 
-Addresses of other sites are not looked at: building needs no network.
+Other sites are not asked, since building needs no network: only the form of their addresses is looked at.
 """
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+_PAPERS = {"doi.org": r"/10\.\d{4,9}/[^\s/]\S*", "arxiv.org": r"/abs/\d{2}(0[1-9]|1[0-2])\.\d{4,5}(v\d+)?"}
 
 
 class _Page(HTMLParser):
@@ -23,6 +26,16 @@ class _Page(HTMLParser):
         self.links |= {given[name] for name in ("href", "src") if given.get(name)}
 
 
+def well_formed(address: str) -> bool:
+    """Whether an address of another site can be one: https and a host with a dot, and of papers a DOI or an arXiv number."""
+    parts = urlsplit(address)
+    if parts.hostname in ("127.0.0.1", "localhost"):  # the lab on one's own machine
+        return parts.scheme in ("http", "https")
+    known = _PAPERS.get(parts.hostname or "")
+    right = known is None or re.fullmatch(known, unquote(parts.path)) is not None
+    return parts.scheme == "https" and "." in (parts.hostname or "") and not re.search(r"\s", address) and right
+
+
 def broken(folder: Path) -> list[str]:
     """The links of all pages in a folder that lead nowhere, each with its page."""
     pages = {path.resolve(): _Page(path.read_text()) for path in sorted(folder.rglob("*.html"))}
@@ -31,6 +44,8 @@ def broken(folder: Path) -> list[str]:
         for link in sorted(page.links):
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
+                if parts.scheme in ("http", "https") and not well_formed(link):
+                    found.append(f"{path.relative_to(folder.resolve())}: {link} is no address")
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             lost = not target.exists() or (

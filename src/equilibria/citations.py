@@ -11,8 +11,8 @@ _SOURCES: dict[str, tuple[tuple[str, ...], str]] = {
   author = {Huang, Haiping},
   title = {How data, synapses and neurons interact with each other: a variational principle marrying gradient ascent and
            message passing},
-  year = {2019},
-  note = {preprint}
+  journal = {arXiv:1911.07662},
+  year = {2019}
 }""",
     ),
     "decelle2017": (

@@ -162,11 +162,9 @@ def _stale(id: str, made: dict[str, Any]) -> str:
         return f"made by earlier code, as its preset {made['preset']}, before results knew the code that made them"
     if made["code"] != code.digest(id):
         return f"made by earlier code ({made['code']})"
-    if id not in INDEX:
-        return ""
     from equilibria.papers.frame import plain  # slow to import
 
-    preset = find(id).presets.get(made["preset"])
+    preset = find(id).presets.get(made["preset"]) if id in INDEX else None
     return "made with other numbers than its preset has" if preset and plain(preset) != made["config"] else ""
 
 
