@@ -67,7 +67,10 @@ def test_a_table_with_an_id_and_labels_from_one_end_to_the_other(tmp_path, capsy
     assert json.loads((tmp_path / "run/evaluation.json").read_text())["value"] == pytest.approx(expected, abs=1e-5)
     shuffled.drop(columns="dose").to_csv("lacking.csv", index=False)
     assert cli.main(["evaluate", "run", "--data", "lacking.csv"]) == 2
-    assert "--data: got lacking.csv without the column 'dose'; allowed: the features of training" in capsys.readouterr().err
+    assert (
+        "--data: got lacking.csv without the column 'dose'; allowed: the features of training"
+        in capsys.readouterr().err
+    )
 
 
 def test_evaluate_takes_grey_data_as_train_does(capsys):
