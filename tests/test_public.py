@@ -1,10 +1,12 @@
 """The public surface: every promised name is there, exported once, documented with its arguments and an example."""
 
 import inspect
+import json
 import re
 import subprocess
 import sys
 from enum import Enum
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +86,14 @@ def test_every_public_name_is_documented(name):
 def test_importing_the_package_does_not_import_jax():
     code = "import sys, equilibria; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_one_version_everywhere():
+    """That of the package is what is installed, cited and listed."""
+    root = Path(__file__).parents[1]
+    cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text(), flags=re.MULTILINE)
+    assert cited is not None
+    assert cited[1] == json.loads((root / "codemeta.json").read_text())["version"] == eq.__version__
 
 
 def test_unknown_names_are_refused():

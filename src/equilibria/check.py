@@ -115,6 +115,29 @@ def number(argument: str, given: T, *, least: float = -np.inf, above: float = -n
     return given
 
 
+def weights(given: Any, examples: int) -> np.ndarray:
+    """How much each example counts, if there is a number for each, none below zero and not all of them zero.
+
+    Args:
+        given: (examples,).
+        examples: how many there are.
+
+    Returns:
+        The same in double precision.
+
+    Raises:
+        ValueError: if they are other numbers, or not as many.
+
+    >>> weights([1, 0.5], 3)
+    Traceback (most recent call last):
+    ValueError: weights: got shape (2,); allowed: shape (3,), one for each example, not all of them zero
+    """
+    found = np.asarray(number("weights", given, least=0.0), np.float64)
+    if found.shape != (examples,) or not found.astype(np.float32).any():
+        refuse("weights", f"shape {found.shape}", f"shape ({examples},), one for each example, not all of them zero")
+    return found
+
+
 def finite(argument: str, given: T, *, most: float = np.inf) -> T:
     """What was given, if it has no NaN and no infinity.
 

@@ -10,8 +10,9 @@ import pytest
 
 import tiny
 from equilibria.app import report, results
+from equilibria.papers import code, find
 from equilibria.papers.claims import at_most, not_testable
-from equilibria.papers.frame import folder_of, reproduce
+from equilibria.papers.frame import folder_of, plain, reproduce
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +143,13 @@ def test_an_incomplete_result_is_named(tmp_path, broken):
         (tmp_path / "mine" / broken).unlink()
     with pytest.raises(ValueError, match="mine: not a complete result"):
         report.write(tmp_path)
+
+
+def test_a_result_of_another_preset_is_said_to_be_stale(tmp_path):
+    id = "agliari2024/retrieval"
+    made = {"preset": "quick", "code": code.digest(id), "config": plain(find(id).presets["quick"])}
+    assert report._stale(id, made) == ""
+    assert "other numbers" in report._stale(id, made | {"config": made["config"] | {"size": 3}})
 
 
 def test_the_table_of_kept_results_counts_and_tells_stale_ones_apart(tmp_path):

@@ -91,6 +91,25 @@ def test_annealing_along_networks_finds_the_partition_function(pair):
     assert found.bracket[0] - 5 * found.error < truth < found.bracket[1] + 5 * found.error
 
 
+def test_annealing_refuses_rungs_whose_units_are_others():
+    """Their biases and couplings are mixed on the way, and nothing else of them: it would be off without a word."""
+    network = machines.with_biases(eq.rbm(4, 3, visible=eq.Gaussian(1.0), scale=0.4, key=5), 3)
+    other = eq.rbm(4, 3, visible=eq.Gaussian(0.3), scale=0.2, key=5)
+    with pytest.raises(ValueError, match=r"ladder: got other Gaussian units in 'visible' of the network in place 0"):
+        eq.log_partition(network, "ais", ladder=[other], key=0)
+    with pytest.raises(ValueError, match=r"ladder: got other Gaussian units"):
+        eq.log_likelihood(network, np.zeros((2, 4)), "ais", ladder=[other], key=0)
+
+
+def test_annealing_reports_its_chains_by_rung():
+    network = machines.DISCRETE["rbm binary"]
+    found = eq.log_partition(network, "ais", ladder=others(network), chains=50, steps=90, burn_in=100, key=7)
+    assert len(found.by_rung) == 3
+    assert found.by_rung[-1] == found.effective
+    assert all(1 <= alive <= 50 for alive in found.by_rung)
+    assert eq.log_partition(network, "ais", chains=50, steps=90, burn_in=100, key=7).by_rung == ()
+
+
 @pytest.mark.parametrize("machine", ["dense", "layered"])
 def test_annealing_along_networks_of_other_kinds(machine):
     network = machines.DISCRETE[machine]

@@ -87,6 +87,47 @@ def test_what_cannot_be_kept_is_refused(tmp_path):
         eq.train(START, ROWS, eq.pcd(1), steps=2, keep=0.5, key=0)
 
 
+def test_validation_that_nobody_would_look_at_is_refused(tmp_path):
+    deep = eq.layered((12, 4, 3), units=eq.Binary(), key=0)
+    cases = [
+        (START, eq.pcd(1), {}, "data, and no keep; allowed: None without keep"),
+        (START, eq.cd(1), {"keep": [0, 2]}, "data, with a recipe without persistent chains"),
+        (START, eq.pcd(1), {"keep": [1, 2]}, "data, with steps in keep that leave out 0"),
+        (deep, eq.pcd(1), {"keep": [0, 2]}, "data, with hidden layers that are coupled to one another"),
+    ]
+    for number, (network, recipe, options, told) in enumerate(cases):
+        options = {**options, "checkpoint": tmp_path / str(number)}
+        with pytest.raises(ValueError, match=f"validation: got {told}"):
+            eq.train(network, ROWS, recipe, steps=2, validation=ROWS[:5], key=0, **options)
+        assert not (tmp_path / str(number) / "trajectory").exists()
+
+
+def test_likelihoods_along_a_run_sum_out_what_is_missing(tmp_path):
+    gaps = np.where(RNG.random(ROWS.shape) < 0.1, np.nan, ROWS)
+    options = {**OPTIONS, "keep": 0.8, "checkpoint": tmp_path, "record": [50], "validation": gaps[300:]}
+    found = eq.train(START, gaps[:300], eq.pcd(5, chains=400), steps=50, **options)
+    last = found.history.isel(step=-1)
+    for name, rows in (("train", gaps[:300]), ("validation", gaps[300:])):
+        truth = eq.log_likelihood(found.network, rows).value
+        assert abs(float(last[f"{name}_log_likelihood"]) - truth) < 5 * float(last.log_partition_error) + 0.02
+
+
+def test_examples_that_miss_too_much_are_left_out_aloud(tmp_path):
+    wide = np.repeat(ROWS, 4, axis=1)
+    gaps = wide.copy()
+    gaps[::2, :40] = np.nan
+    network = eq.rbm(48, 30, key=1)
+    options = {**OPTIONS, "keep": 0.5, "checkpoint": tmp_path, "record": [2]}
+    with pytest.warns(
+        UserWarning, match=r"log-likelihood of the train data only of the 200 examples that miss nothing"
+    ):
+        found = eq.train(network, gaps, eq.pcd(1, chains=100), steps=2, **options)
+    truth = eq.log_likelihood(found.network, wide[1::2], "ais", steps=300, reverse=False, key=0)
+    last = found.history.isel(step=-1)
+    error = np.hypot(truth.error, float(last.log_partition_error))
+    assert abs(float(last.train_log_likelihood) - truth.value) < 5 * error + 0.02
+
+
 def test_a_ladder_grows_with_its_network():
     recipe = eq.tempered(2, chains=300, along="training", rungs=6)
     run = eq.train(START, ROWS, recipe, steps=400, batch_size=100, learning_rate=0.2, key=3)
@@ -164,3 +205,22 @@ def test_chains_that_remember_their_start_are_told():
     watch = eq.WatchMixing(-np.ones((5, 12)), chains=50)
     watch.record(1, eq.Network(layers, [eq.Dense(("visible", "hidden"), 0.05 * weights)]), {})
     assert watch.found == {}
+
+
+def test_chains_are_compared_from_an_update_on_and_with_grey_data():
+    weights = np.full((12, 2), 4.0)
+    layers = [eq.Layer("visible", eq.Binary(), np.full(12, -4.0)), eq.Layer("hidden", eq.Binary(), np.full(2, -32.0))]
+    stuck = eq.Network(layers, [eq.Dense(("visible", "hidden"), weights)])
+    told = []
+
+    class Heard(eq.WatchMixing):
+        def tell(self, complaint):
+            told.append(complaint)
+
+    watch = Heard(np.full((5, 12), 0.9), chains=50, first=64)
+    watch.record(63, stuck, {})
+    assert watch.found == {}
+    watch.record(64, stuck, {})
+    assert [text.startswith("step 64: energies of chains from noise and from data are") for text in told] == [True]
+    with pytest.raises(ValueError, match="first: got 0"):
+        eq.WatchMixing(first=0)

@@ -200,6 +200,31 @@ def test_likelihood_is_free_energy_minus_log_partition(pair):
     assert sampled.bracket[0] < sampled.bracket[1] + 10 * sampled.error
 
 
+def test_annealing_tells_whether_its_chains_have_mixed():
+    """R-hat of the chains that go down: near one where sweeps mix, far from it where they stay in two valleys."""
+    easy = eq.log_partition(machine(("binary", "binary")), "ais", chains=40, steps=50, burn_in=200, key=0)
+    assert easy.r_hat < 1.05
+    assert f"R-hat {easy.r_hat:.3f}" in str(easy)
+    layers = [eq.Layer("visible", eq.Spin(), np.full(12, 0.02)), eq.Layer("hidden", eq.Spin(), np.zeros(2))]
+    valleys = eq.Network(layers, [eq.Dense(("visible", "hidden"), np.ones((12, 2)))])
+    assert eq.log_partition(valleys, "ais", chains=40, steps=50, burn_in=200, key=0).r_hat > 1.05
+    options = {"chains": 40, "steps": 50, "key": 0}
+    assert eq.log_partition(easy_one := machine(("binary", "binary")), "ais", reverse=False, **options).r_hat is None
+    assert eq.log_partition(easy_one, "ais", burn_in=3, **options).r_hat is None
+
+
+def test_likelihood_of_weighted_examples():
+    network, rng = machine(("binary", "binary")), np.random.default_rng(0)
+    rows, counts = rng.integers(0, 2, (5, 4)), np.array([3, 0, 1, 2, 0])
+    repeated = eq.log_likelihood(network, np.repeat(rows, counts, axis=0)).value
+    assert eq.log_likelihood(network, rows, weights=counts / 7).value == pytest.approx(repeated, abs=1e-5)
+    assert eq.log_likelihood(network, rows).value != pytest.approx(repeated, abs=1e-3)
+    with pytest.raises(ValueError, match=r"weights: got shape \(4,\); allowed: shape \(5,\)"):
+        eq.log_likelihood(network, rows, weights=np.ones(4))
+    with pytest.raises(ValueError, match=r"weights: got .*-1"):
+        eq.log_likelihood(network, rows, weights=[1, 1, -1, 1, 1])
+
+
 def test_likelihood_of_a_deep_machine():
     """Hidden layers that are coupled to one another are enumerated for every example."""
     network = machines.DISCRETE["layered"]

@@ -75,6 +75,14 @@ def test_what_is_made_from_the_numbers_does_not_count(package, function):
     assert changed(package, name, lambda text: text.replace("def run(", "def run (", 1))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [('"quick": Config()', '"quick": Config(seed=1)'), ("seed: int = 0", "seed: int = 1")]
+)
+def test_the_values_of_presets_do_not_count(package, old, new):
+    """Those of the preset that was run are in the configuration of the result."""
+    assert not changed(package, "papers/agliari2024/ags.py", lambda text: text.replace(old, new))
+
+
 @pytest.mark.parametrize("id", papers.INDEX)
 def test_every_figure_reaches_the_machinery(id):
     found = code.modules(id)

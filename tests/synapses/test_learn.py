@@ -330,6 +330,26 @@ def test_minibatches_prior_bias_and_optimiser(planted):
     np.testing.assert_allclose(np.median(without.synapses.mean), 0.6, atol=0.05)  # almost no data: the prior
 
 
+def test_weights_are_shares_of_the_examples_that_count():
+    rows = np.random.default_rng(1).choice([-1, 1], (40, 10))
+    options = {"steps": 5, "key": 2}
+    plain = learn_synapses(rows, 2, **options)
+    same = learn_synapses(rows, 2, weights=np.full(40, 7.0), **options)
+    np.testing.assert_allclose(same.synapses.mean, plain.synapses.mean, atol=1e-6)
+    counted = np.arange(40.0) % 3 > 0
+    without = learn_synapses(rows, 2, weights=counted.astype(float), batch_size=10, **options)
+    alone = learn_synapses(rows[counted], 2, batch_size=10, **options)
+    np.testing.assert_allclose(without.synapses.mean, alone.synapses.mean, atol=1e-6)
+    # Of (1, 3) the shares are (1/2, 3/2): half of what four rows say, and the whole of what the prior says.
+    natural = 2 * np.random.default_rng(2).normal(size=(10, 2))
+    options["start"], likely = Synapses(natural), np.stack([rows[0], np.sign(natural[:, 0])])
+    runs = [(likely, [1, 3]), (likely[[0, 1, 1, 1]], None), (likely, None)]
+    first = [learn_synapses(some, 2, weights=counts, **options).history.isel(step=0) for some, counts in runs]
+    weighted, four, two = (float(run.bound + run.divergence) for run in first)
+    assert weighted == pytest.approx(four / 2, rel=1e-5)
+    assert weighted != pytest.approx(two, rel=1e-2)
+
+
 def test_resuming_is_the_same_as_not_stopping(planted, tmp_path):
     _, data = planted
     whole = learn_synapses(data, 2, steps=8, every=2, key=0)
@@ -377,6 +397,11 @@ def test_observations_are_recorded(planted):
         ({"fields": 0}, "fields: got 0"),
         ({"learning_rate": -1.0}, "learning_rate: got -1"),
         ({"start": Synapses(np.zeros((2, 2)))}, "start: got shape"),
+        ({"weights": [1.0]}, r"weights: got shape \(1,\); allowed: shape \("),
+        (
+            {"data": [np.ones((2, 3)), np.ones((3, 3))], "weights": [1.0, 1.0]},
+            "weights: got weights for several data sets",
+        ),
     ],
 )
 def test_refusals(change, message):

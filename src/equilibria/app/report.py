@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from equilibria import check, files
 from equilibria.app.lab.catalogue import HOME, room_link
 from equilibria.app.page_style import CSS
-from equilibria.papers import INDEX, PAPERS, code
+from equilibria.papers import INDEX, PAPERS, code, find
 from equilibria.papers.claims import Claim, counted, tally
 from equilibria.papers.store import EARLIER
 
@@ -160,7 +160,14 @@ def _stale(id: str, made: dict[str, Any]) -> str:
     """Why a result is not of this code."""
     if "code" not in made:
         return f"made by earlier code, as its preset {made['preset']}, before results knew the code that made them"
-    return "" if made["code"] == code.digest(id) else f"made by earlier code ({made['code']})"
+    if made["code"] != code.digest(id):
+        return f"made by earlier code ({made['code']})"
+    if id not in INDEX:
+        return ""
+    from equilibria.papers.frame import plain  # slow to import
+
+    preset = find(id).presets.get(made["preset"])
+    return "made with other numbers than its preset has" if preset and plain(preset) != made["config"] else ""
 
 
 def _lead(entries: Sequence[Entry], waiting: Sequence[str]) -> str:

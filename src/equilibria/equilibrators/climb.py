@@ -49,7 +49,7 @@ class Climbing(Tempered):
         """A copy of every chain at each rung, all of them the network as it is."""
         carry = super().begin(system, state)
         networks = stacked([system.network] * (self.rungs - 1))
-        return carry._replace(temperatures=jnp.ones(self.rungs), networks=networks, rates=jnp.ones(self.rungs - 1))
+        return carry._replace(temperatures=jnp.ones(self.rungs), networks=networks)
 
     def _moved(self, system: Conditioned, carry: Copies) -> Copies:
         carry = carry._replace(step=carry.step + 1)

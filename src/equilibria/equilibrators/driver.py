@@ -6,6 +6,7 @@ the step in one compiled loop, and says when each chain came to rest.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -239,6 +240,8 @@ def _ended(how: Equilibrator, loop: _Loop, finite: Array) -> Equilibrium:
     """What is left, in JAX inside compiled code and in NumPy outside it."""
     info = _informed(how, loop.carry) if how.carries else {}
     library: Any = jnp if check.concrete(finite) is None else np
+    if library is np and (complaint := how.complaint(loop.carry)) is not None:
+        warnings.warn(complaint, stacklevel=3)
     if loop.residual is None or how.tolerance is None:
         steps, good = loop.step, library.asarray(Result.DONE)
     else:

@@ -107,6 +107,10 @@ class Equilibrator(eqx.Module):
         """What a person looks at in what is carried along, by name: acceptance, exchange rates."""
         return {}
 
+    def complaint(self, carry: Any) -> str | None:
+        """What a person has to be told of what is carried when it ends, though every chain made its steps; None if nothing."""
+        return None
+
     def allowed(self, system: Any) -> None:
         """Refuse a system that this equilibrator cannot serve."""
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -31,6 +32,8 @@ from equilibria.equilibrators.sweep import Sweeps
 from equilibria.model.network import Network, State
 
 _LEAST_PACE = 0.02  # the temperatures go on following a network that is being trained
+_TOLD = 4  # rounds after which each pair has been tried in states of its own
+_ENOUGH, _NEVER = 20, 1e-3  # rounds after which a pair that exchanges so rarely is told
 
 
 class Copies(NamedTuple):
@@ -39,7 +42,7 @@ class Copies(NamedTuple):
     Attributes:
         temperatures: (rungs,), the first is 1: multiples of the temperature asked for.
         networks: the rungs' networks after the first, with a leading axis; None where all are the one sampled.
-        rates: (rungs - 1,): how often each pair of neighbours exchanges, a running average.
+        rates: (rungs - 1,): how often each pair of neighbours exchanges, a mean and later a running average.
         states: all copies, (rungs, ..., size).
         returning: (rungs, ...), whether a copy has been at the last rung since it was at the first.
         trips: (...), how often each chain's first copy came back from the last rung.
@@ -63,7 +66,8 @@ class Tempered(Equilibrator):
     is the probability that rungs r and q exchange their states, f the free energy over the temperature. Without a ladder
     the rungs are temperatures; their movement dies down as the steps go on, to one fiftieth. `Equilibrium.info` holds
     "temperatures", "exchange_rates" and "round_trips", the mean number of times that a chain has come back from the last
-    rung; in training they are in the history.
+    rung; in training they are in the history. A rate is measured from a pair's second try on: the copies begin in one
+    state, and one state is exchanged surely. A warning tells of neighbours that never exchange.
 
     Args:
         steps: how many rounds.
@@ -145,7 +149,7 @@ class Tempered(Equilibrator):
         batch = next(iter(state.values())).shape[:-1]
         places = jnp.arange(self.rungs) / (self.rungs - 1)
         temperatures = self.hottest**places if self.networks is None else jnp.ones(self.rungs)
-        rates, none = jnp.full(self.rungs - 1, 0.5), jnp.zeros((self.rungs, *batch), bool)
+        rates, none = jnp.ones(self.rungs - 1), jnp.zeros((self.rungs, *batch), bool)
         return Copies(temperatures, self.networks, rates, copies, none, jnp.zeros(batch), jnp.zeros((), int))
 
     def info(self, carry: Copies) -> dict[str, Array]:
@@ -155,6 +159,16 @@ class Tempered(Equilibrator):
             "exchange_rates": carry.rates,
             "round_trips": jnp.mean(carry.trips),
         }
+
+    def complaint(self, carry: Copies) -> str | None:
+        """Which neighbours never exchange, once there were enough rounds to tell."""
+        rates = np.asarray(carry.rates)
+        if int(carry.step) < _ENOUGH or rates.min() >= _NEVER:
+            return None
+        rung, share = int(rates.argmin()), float(rates.min())
+        between = "networks" if carry.networks is not None else "temperatures"
+        what = f"rungs {rung} and {rung + 1} of {self.rungs}, counted from the one sampled, exchange {share:.1g} of their draws"
+        return f"{what}: what lies beyond does not reach the draws; put more {between} between them"
 
     def step(self, system: Conditioned, state: State, carry: Copies, key: Any) -> tuple[State, Copies]:
         """One round of exchanges, one sweep of every copy, and a small move of the rungs."""
@@ -208,7 +222,9 @@ class Tempered(Equilibrator):
         trips = carry.trips + returning[0]
         tried = (partner == rung + 1)[:-1]
         means = jnp.mean(odds.reshape(self.rungs, -1), axis=1)[:-1]
-        rates = jnp.where(tried, (1 - self.newest) * carry.rates + self.newest * means, carry.rates)
+        # A mean at first, then a running average. Each pair's first try says nothing: the copies begin in one state.
+        newest = jnp.maximum(self.newest, 1 / jnp.maximum(carry.step // 2, 1))
+        rates = jnp.where(tried, (1 - newest) * carry.rates + newest * means, carry.rates)
         states = {name: exchanged(layer) for name, layer in carry.states.items()}
         return carry._replace(states=states, rates=rates, returning=returning.at[0].set(False), trips=trips)
 
@@ -219,7 +235,7 @@ class Tempered(Equilibrator):
             return carry._replace(step=step)
         cold = 1 / carry.temperatures
         gaps = cold[:-1] - cold[1:]
-        pace = self.adapt * jnp.maximum((1.0 + carry.step) ** -0.6, _LEAST_PACE)
+        pace = self.adapt * jnp.maximum((1.0 + carry.step) ** -0.6, _LEAST_PACE) * (step >= _TOLD)
         wider = gaps * jnp.exp(pace * (carry.rates - jnp.mean(carry.rates)))
         wider *= jnp.sum(gaps) / jnp.sum(wider)
         between = 1 / (1 - jnp.cumsum(wider[:-1]))

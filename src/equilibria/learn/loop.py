@@ -133,6 +133,10 @@ class Loop:
                 state, columns = stored.take_up(Path(checkpoint), resume, state, self.setup)
                 history, saved = History(columns), -1 if latest(checkpoint) is None else int(state.step)
             keeper = None
+            if validation is not None and keep is None:
+                check.refuse(
+                    "validation", "data, and no keep", "None without keep; other numbers of theirs are `metrics`"
+                )
             if keep is not None:
                 if checkpoint is None or self.mapped:
                     check.refuse("keep", keep, "None without a checkpoint folder, and with several runs side by side")

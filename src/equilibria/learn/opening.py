@@ -41,7 +41,7 @@ def with_fields(network: Network, data: Mapping[str, Array]) -> Network:
     >>> with_fields(eq.rbm(2, 1, key=0), {"visible": np.array([[1, 0], [1, 1], [1, 0]])}).layers[0].bias
     Array([ 1.9459..., -0.5108...], dtype=float32)
     """
-    bare = {name: values for name, values in data.items() if not np.any(network.layer(name).bias)}
+    bare = {name: values for name, values in data.items() if not np.asarray(network.layer(name).bias).any()}
     biases = site_biases(network, bare)
     return eqx.tree_at(lambda net: [layer.bias for layer in net.layers], network, [biases[n] for n in network.names])
 
@@ -85,10 +85,16 @@ def natural_rate(network: Network, data: Mapping[str, ArrayLike]) -> float:
     >>> natural_rate(eq.rbm(40, 4, key=0), {"visible": clusters})
     0.04
     """
-    spreads = {layer.name: float(np.max(layer.unit.variance(jnp.zeros(layer.size)))) for layer in network.layers}
+    spreads = dict(zip(network.names, np.asarray(_free_variances(network)).tolist(), strict=True))
     spreads |= {name: max(largest_variance(values), LEAST * spreads[name]) for name, values in data.items()}
     steepest = max(spreads[first] * spreads[second] for first, second in (part.ends for part in network.couplings))
     return float(f"{GROWTH / steepest:.3g}")
+
+
+@eqx.filter_jit
+def _free_variances(network: Network) -> Array:
+    """The largest variance of a neuron in no field, layer by layer."""
+    return jnp.stack([jnp.max(layer.unit.variance(jnp.zeros(layer.size))) for layer in network.layers])
 
 
 def largest_variance(values: ArrayLike) -> float:

@@ -122,7 +122,7 @@ def train(
             tell; or the steps after which one is kept. With chains the history then has ln Z, and the log-likelihood of up
             to 1,000 training examples, along the way, with the error of both. They trust the chains;
             `log_partition` does not.
-        validation: data that are not learned from; with `keep` their log-likelihood is in the history too.
+        validation: data that are not learned from, whose log-likelihood is in the history too; with `keep` and chains only.
         carry: what an earlier run's rule carried, to go on with its chains.
         runs: as many independent runs side by side, from the same start with keys of their own; everything that comes
             back then has a leading axis.
@@ -188,12 +188,7 @@ def _weights(given: ArrayLike | None, data: Any) -> Array | None:
     if given is None:
         return None
     examples = len(jax.tree.leaves(data)[0])
-    weights = np.asarray(check.number("weights", given, least=0.0), np.float32)
-    if weights.shape != (examples,) or not weights.any():
-        check.refuse(
-            "weights", f"shape {weights.shape}", f"shape ({examples},), one for each example, not all of them zero"
-        )
-    return jnp.asarray(weights)
+    return jnp.asarray(check.weights(given, examples), jnp.float32)
 
 
 def _rate(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from jax import Array
 from equilibria import check, files
 from equilibria.equilibrators import anneal
 from equilibria.equilibrators.ladder import bennett, choose_rungs, crossing, swept
+from equilibria.learn.examples import Examples, coupled
 from equilibria.model.network import Network, State
 from equilibria.model.saving import describe, load_network
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _FOLDER, _BEFORE = "trajectory", "before"
 _FIRST_STEPS, _FIRST_SWEEPS = 200, 50  # of the annealing to the first network, and of the chains there
-_ROWS = 1000  # examples whose likelihood goes into the history
 
 
 class Trajectory(Sequence[Network]):
@@ -114,9 +113,8 @@ class Keeper:
             if np.ndim(keep)
             else []
         )
-        self.rows = {"train": loop.data}
-        if validation is not None:
-            self.rows["validation"] = validation
+        self.data = {"train": loop.data} if validation is None else {"train": loop.data, "validation": validation}
+        self.examples: dict[str, Examples] = {}
         self.key = jax.random.fold_in(loop.step_keys, np.uint32(2**32 - 1))
         self.last: _Place | None = None
         self.before: _Place | None = None
@@ -129,6 +127,11 @@ class Keeper:
             check.refuse(
                 "keep", f"{self.acceptance:g}, a share of exchanges", "steps, for a recipe without persistent chains"
             )
+        reason = self._untold(carry)
+        if "validation" in self.data and reason is not None:
+            check.refuse("validation", f"data, with {reason}", "None: nobody knows their likelihood along such a run")
+        if reason is None:
+            self.examples = {name: Examples(name, carry.parameters, rows) for name, rows in self.data.items()}
         for path in [*self.folder.glob("checkpoint-*"), *(self.folder / _BEFORE).glob("checkpoint-*")]:
             if int(path.stem.rpartition("-")[2]) > step:
                 path.unlink()  # the run went on from before that, and will come by again
@@ -177,16 +180,22 @@ class Keeper:
             return {}
         now = self._measured(here)
         row = {"log_partition": now.log_partition, "log_partition_error": now.error}
-        hidden = [name for name in here.network.names if name not in self.loop.data]
-        if any(set(coupling.ends) <= set(hidden) for coupling in here.network.couplings):
-            return row
-        for name, rows in self.rows.items():
-            if all(isinstance(part, jax.Array) for part in rows.values()):
-                shown = {layer: jnp.asarray(part[:_ROWS], float) for layer, part in rows.items()}
-                row[f"{name}_log_likelihood"] = (
-                    float(_mean_weight(here.network, shown, self._temperature())) - now.log_partition
-                )
+        for name, examples in self.examples.items():
+            if len(examples):
+                mean = examples.mean_weight(here.network, self._temperature())
+                row[f"{name}_log_likelihood"] = mean - now.log_partition
         return row
+
+    def _untold(self, carry: Any) -> str | None:
+        """Why the history of this run has no likelihoods, or None."""
+        if self.loop.rule.persistent(carry.rule) is None:
+            return "a recipe without persistent chains"
+        if coupled(carry.parameters, self.loop.data):
+            return "hidden layers that are coupled to one another"
+        if self.acceptance is None and 0 not in self.steps:
+            return "steps in keep that leave out 0, where ln Z is known"
+        begun = int(carry.step) > 0 and files.latest(self.folder) is None
+        return "a run that began without keep" if begun else None
 
     def _temperature(self) -> Array:
         return self.loop.rule.law_temperature
@@ -262,9 +271,3 @@ def _read(path: Path) -> tuple[_Place, int]:
     chains = {n.removeprefix("chains."): jnp.asarray(v) for n, v in found.arrays.items() if n.startswith("chains.")}
     numbers = (_number(found.metadata.get(name)) for name in ("log_partition", "error"))
     return _Place(found.step, load_network(path), chains or None, *numbers), int(found.metadata.get("interval", 1))
-
-
-@eqx.filter_jit
-def _mean_weight(network: Network, rows: State, temperature: Array) -> Array:
-    hidden = [name for name in network.names if name not in rows]
-    return jnp.mean(-network.free_energy(rows, hidden, temperature) / temperature)

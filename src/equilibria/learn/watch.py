@@ -35,10 +35,11 @@ class WatchMixing(Callback):
     sweeps: if their energies stay apart, draws of the machine depend on where they begin.
 
     Args:
-        data: (examples, size) for the first layer; None looks at singular values only.
+        data: (examples, size) for the first layer, or between its unit's values; None looks at singular values only.
         stop: ends the run instead of warning.
         sweeps: of the chains from both kinds of starts.
         chains: of each kind.
+        first: the update before which no chains are compared: a machine that has hardly learned mixes.
         coupling: the number of the coupling whose singular values are looked at.
         key: a random key or a seed.
 
@@ -62,11 +63,13 @@ class WatchMixing(Callback):
         stop: bool = False,
         sweeps: int = 200,
         chains: int = 100,
+        first: int = 1,
         coupling: int = 0,
         key: Array | int = 0,
     ):
         self.data, self.stop, self.coupling = None if data is None else np.asarray(data), stop, coupling
         self.sweeps, self.chains, self.key = check.count("sweeps", sweeps), check.count("chains", chains), as_key(key)
+        self.first = check.count("first", first)
         self.begin()
 
     def begin(self) -> None:
@@ -81,7 +84,7 @@ class WatchMixing(Callback):
         weights = np.asarray(parameters.couplings[self.coupling].matrix())
         self._values[step] = float(np.linalg.norm(weights, 2))
         self._tell(step, "growth", self._growth(step))
-        if self.data is not None and step >= 2 * self._looked:
+        if self.data is not None and step >= max(2 * self._looked, self.first):
             self._looked = step
             self._tell(step, "starts", self._starts(step, parameters))
 
@@ -93,7 +96,11 @@ class WatchMixing(Callback):
         advice = "start from the data's fields, take a recipe that mixes such as tempered(...), or a smaller rate"
         if self.stop:
             raise StopRun(f"{reason}; {advice}")
-        warnings.warn(f"step {step}: {reason}; {advice}", stacklevel=2)
+        self.tell(f"step {step}: {reason}; {advice}")
+
+    def tell(self, complaint: str) -> None:
+        """Say what was found: a warning, unless a subclass has another way."""
+        warnings.warn(complaint, stacklevel=4)
 
     def _growth(self, step: int) -> str | None:
         """Whether the value grows by the same amount in every update, over the last three doublings of the steps."""
@@ -109,7 +116,7 @@ class WatchMixing(Callback):
 
     def _starts(self, step: int, network: Network) -> str | None:
         """Whether chains from noise and from data still differ after the sweeps."""
-        rows = np.asarray(by_layer(network, self.data, missing=True)[network.names[0]], np.float32)  # type: ignore[arg-type]
+        rows = np.asarray(by_layer(network, self.data, probabilities=True, missing=True)[network.names[0]], np.float32)  # type: ignore[arg-type]
         pick, draw, run = jax.random.split(jax.random.fold_in(self.key, step), 3)
         keys = jax.random.split(draw, len(network.layers))
         state: State = {

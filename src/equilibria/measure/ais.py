@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,8 +20,9 @@ from jax.typing import ArrayLike
 from equilibria.compiled import array
 from equilibria.equilibrators import anneal as path
 from equilibria.equilibrators.anneal import Annealed
-from equilibria.equilibrators.driver import equilibrate
+from equilibria.equilibrators.driver import trajectory
 from equilibria.equilibrators.sweep import Sweeps
+from equilibria.measure.convergence import convergence
 from equilibria.measure.estimate import Estimate
 from equilibria.model.network import Network, State
 from equilibria.random import fold_in, split
@@ -28,6 +30,7 @@ from equilibria.random import fold_in, split
 # The literature's 14,500 steps for a machine of MNIST's size: 500 up to 0.5, 4,000 up to 0.9, 10,000 up to 1.
 _SHARES = np.array([0, 500, 4500, 14_500]) / 14_500
 _REACHED = np.array([0.0, 0.5, 0.9, 1.0])
+_LOOKS, _FEWEST = 50, 10  # at the chains that come to equilibrium before they go down
 
 
 def schedule(steps: int) -> np.ndarray:
@@ -73,8 +76,8 @@ def log_partition(
         ladder: networks to pass on the way, of the same shape, from the one next to independent units on.
 
     Returns:
-        The value, its error, the bracket if chains went down, and the effective number of chains; with a ladder the note says
-        where on the way most chains were lost.
+        The value, its error, the bracket and R-hat if chains went down, and the effective number of chains, with a ladder
+        also by rung; the note then says where on the way most chains were lost, if few are left.
     """
     heat = array(temperature)
     stations = [path.uncoupled(network, biases), *ladder, network]
@@ -89,11 +92,11 @@ def log_partition(
         logs = logs + np.asarray(gained)
         alive.append(_log_mean(logs)[2])
     low, error, effective = _log_mean(logs)
-    note = _few(effective, alive, len(ladder))
+    note, by_rung = _few(effective, alive, len(ladder)), tuple(alive[1:]) if ladder else ()
     if burn_in is None:
-        return Estimate(base + low, error, None, effective, note)
+        return Estimate(base + low, error, None, effective, note, by_rung=by_rung)
     state = _chosen(state, array(logs), choose_key)
-    state = equilibrate(network, Sweeps(burn_in), state, temperature=temperature, key=burn_key).state
+    state, r_hat = _burnt_in(network, state, temperature, burn_in, burn_key)
     logs = np.zeros(chains, np.float32)
     for number, (first, last) in enumerate(reversed(parts)):
         state, gained = path.anneal(first, last, heat, array(betas[::-1]), state, fold_in(down_key, number))
@@ -101,7 +104,20 @@ def log_partition(
     high = -_log_mean(logs)[0]
     # Low and high on average: where the two agree to within their noise they can come out either way round.
     bracket = (base + min(low, high), base + max(low, high))
-    return Estimate(base + low, error, bracket, effective, note)
+    return Estimate(base + low, error, bracket, effective, note, r_hat, by_rung)
+
+
+def _burnt_in(
+    network: Network, state: State, temperature: float, sweeps: int, key: Array
+) -> tuple[State, float | None]:
+    """The chains after some sweeps, and R-hat of their energies on the way; None where too few of either can tell."""
+    # Some fifty looks tell, and each costs about a sweep; they must come at equal distances.
+    apart = next(number for number in range(max(sweeps // _LOOKS, 1), 0, -1) if sweeps % number == 0)
+    options: dict[str, Any] = {"observe": network.energy, "every": apart, "temperature": temperature, "key": key}
+    rest, seen = trajectory(network, Sweeps(sweeps), state, **options)
+    draws = np.asarray(seen, np.float64).T[:, 1:]
+    enough = len(draws) > 1 and draws.shape[1] >= _FEWEST and np.isfinite(draws).all()
+    return rest.state, convergence(draws).r_hat if enough else None
 
 
 @jax.jit

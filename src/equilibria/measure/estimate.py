@@ -17,12 +17,14 @@ class Estimate(NamedTuple):
         bracket: values that are low and high on average (annealing up and down), or None.
         effective: the effective number of chains (Kish) or samples, or None.
         note: what went wrong, if anything.
-        r_hat: of the chains behind it, where it was measured.
+        r_hat: of the chains behind it, where it was measured: of the energies of those that anneal back down, while they
+            come to equilibrium.
+        by_rung: the effective number of chains at each rung of a ladder, the last one included; none without one.
 
     >>> float(Estimate(-84.3, error=0.2))
     -84.3
-    >>> print(Estimate(-84.3, 0.2, (-84.6, -84.0), 55.2))
-    -84.30 ± 0.20 (bracket -84.60 to -84.00, 55 effective samples)
+    >>> print(Estimate(-84.3, 0.2, (-84.6, -84.0), 55.2, r_hat=1.004))
+    -84.30 ± 0.20 (bracket -84.60 to -84.00, 55 effective samples, R-hat 1.004)
     """
 
     value: float
@@ -31,6 +33,7 @@ class Estimate(NamedTuple):
     effective: float | None = None
     note: str = ""
     r_hat: float | None = None
+    by_rung: tuple[float, ...] = ()
 
     def __float__(self) -> float:
         return self.value

@@ -21,8 +21,8 @@ from equilibria import check
 from equilibria.compiled import array
 from equilibria.equilibrators import exact
 from equilibria.equilibrators.conditioned import conditioned
+from equilibria.equilibrators.missing import completions
 from equilibria.measure.estimate import Estimate
-from equilibria.measure.missing import completions
 from equilibria.measure.partition import Method, known, log_partition, summable
 from equilibria.model.network import Network, State, by_layer, without
 from equilibria.model.world import Clamp
@@ -38,6 +38,7 @@ def log_likelihood(
     *,
     temperature: float = 1.0,
     probabilities: bool = False,
+    weights: ArrayLike | None = None,
     **options: Any,
 ) -> Estimate:
     r"""The mean over examples of $\ln p(v) = -F(v)/T - \ln Z$, in nats per example.
@@ -50,6 +51,7 @@ def log_likelihood(
         method: how ln Z is found: "exact", "ais" or "bethe"; "auto" is exact over up to 2^20 states, else annealing.
         temperature: T.
         probabilities: data may lie between a unit's values and are taken as its means (grey pixels), as in `train`.
+        weights: (examples,), none below zero: how much each example counts in the mean.
         **options: the others of `log_partition`.
 
     Returns:
@@ -64,10 +66,12 @@ def log_likelihood(
     -4.0
     """
     given = by_layer(network, data, probabilities=probabilities, missing=True)
+    shares = None if weights is None else check.weights(weights, len(np.asarray(next(iter(given.values())))))
     if method == "auto":
         method = "exact" if summable(network, _FEW) else "ais"
     log_z = log_partition(network, method, temperature=temperature, **{"data": given, **options})
-    value = float(np.mean(unnormalised(network, given, temperature))) - log_z.value
+    logs = unnormalised(network, given, temperature)
+    value = float(np.mean(logs) if shares is None else np.average(logs, weights=shares)) - log_z.value
     bracket = None
     if log_z.bracket is not None:
         low, high = log_z.bracket

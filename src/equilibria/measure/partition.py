@@ -60,8 +60,8 @@ def log_partition(
         steps: intermediate temperatures of the annealing.
         burn_in: sweeps of the chains that anneal back down before they do.
         reverse: anneal as many chains back down, from the weighted ends of the first, for an upper bound.
-        ladder: networks of the same shape that the annealing passes on its way, such as `Trajectory(folder)`; the steps are
-            shared out between its parts.
+        ladder: networks of the same shape and units that the annealing passes on its way, such as `Trajectory(folder)`; the
+            steps are shared out between its parts.
         key: a random key or a seed, needed by "ais".
 
     Returns:
@@ -93,9 +93,19 @@ def log_partition(
     check.count("chains", chains), check.count("steps", steps), check.count("burn_in", burn_in)
     biases = site_biases(network, {} if data is None else by_layer(network, data, probabilities=True, missing=True))
     burn_in_down = burn_in if reverse else None
-    rungs = check_ladder(network, ladder) if len(ladder) else ()
+    rungs = _alike(network, check_ladder(network, ladder)) if len(ladder) else ()
     found = ais.log_partition(network, temperature, biases, chains, steps, burn_in_down, as_key(key), rungs)
     return known(found, "ln Z")
+
+
+def _alike(network: Network, rungs: Sequence[Network]) -> Sequence[Network]:
+    """The rungs, if their units are the network's own: the way between two rungs mixes biases and couplings only."""
+    for place, rung in enumerate(rungs):
+        for layer, own in zip(rung.layers, network.layers, strict=True):
+            if not eqx.tree_equal(layer.unit, own.unit):
+                given = f"other {type(own.unit).__name__} units in {own.name!r} of the network in place {place}"
+                check.refuse("ladder", given, "networks with the units of the one sampled; `Tempered` takes others too")
+    return rungs
 
 
 def known(estimate: Estimate, what: str) -> Estimate:

@@ -13,13 +13,21 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 _NOT_NUMBERS = {"check", "citations", "papers/claims", "plots", "progress"}  # what a result's numbers do not depend on
 _DRAWING = {"plot", "claims"}  # made anew from the numbers whenever they are looked at
+_PRESETS = {
+    "PRESETS",
+    "QUICK",
+    "PAPER",
+    "DIFFERS",
+    "presets",
+}  # the values of the one that was run are in the result's identity
 
 
 def digest(id: str) -> str:
     """A digest of the code that the run of a figure depends on, in this package.
 
     That is its module without `plot` and `claims`, and every module that one imports, and so on; comments, docstrings and
-    empty lines do not count, nor do modules called `statements`, which have what figures of a paper say.
+    empty lines do not count, nor do modules called `statements`, which have what figures of a paper say, nor the values of
+    presets and defaults of a `Config`: those that a result was made with are in its own configuration.
 
     Args:
         id: "paper/figure".
@@ -35,7 +43,7 @@ def digest(id: str) -> str:
         return ""
     total = hashlib.sha256()
     for name in sorted(modules(id)):
-        total.update(f"{name}\n{_bare(_path(name).read_text(), name == figure)}\n".encode())
+        total.update(f"{name}\n{_bare(_path(name).read_text(), name.startswith('papers/'), name == figure)}\n".encode())
     return total.hexdigest()[:16]
 
 
@@ -128,10 +136,25 @@ def _from_index(package: tuple[str, ...], suffix: str, name: str) -> Iterator[st
 
 
 @cache
-def _bare(text: str, figure: bool) -> str:
+def _bare(text: str, paper: bool, figure: bool) -> str:
     """The text of a module without what does not change its numbers."""
     tree = ast.parse(text)
-    dropped: set[int] = set()
+    dropped = {
+        number
+        for node in _uncounted(tree, paper, figure)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    kept = (line.rstrip() for number, line in enumerate(lines, 1) if number not in dropped)
+    return "\n".join(line for line in kept if line)
+
+
+def _uncounted(tree: ast.Module, paper: bool, figure: bool) -> Iterator[ast.stmt]:
+    """Docstrings; in modules of papers presets and defaults; in a figure's own module what draws and what it says."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             first = node.body[0] if node.body else None
@@ -140,15 +163,15 @@ def _bare(text: str, figure: bool) -> str:
                 and isinstance(first.value, ast.Constant)
                 and isinstance(first.value.value, str)
             ):
-                dropped |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    for node in tree.body if figure else []:
-        said = isinstance(node, ast.ImportFrom) and (node.module or "").endswith(".statements")
-        if said or (isinstance(node, ast.FunctionDef) and node.name in _DRAWING):
-            dropped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    lines = text.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column]
-    kept = (line.rstrip() for number, line in enumerate(lines, 1) if number not in dropped)
-    return "\n".join(line for line in kept if line)
+                yield first
+    functions = _PRESETS | _DRAWING if figure else _PRESETS
+    for node in tree.body if paper else []:
+        match node:
+            case ast.ClassDef(name="Config"):
+                yield from (each for each in node.body if isinstance(each, ast.AnnAssign))
+            case ast.Assign(targets=[ast.Name(id=name)]) if name in _PRESETS:
+                yield node
+            case ast.FunctionDef(name=name) if name in functions:
+                yield node
+            case ast.ImportFrom(module=str(name)) if figure and name.endswith(".statements"):
+                yield node

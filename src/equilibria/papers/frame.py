@@ -134,8 +134,8 @@ def reproduce(
 ) -> Reproduction:
     """Make a figure of a paper, and write result.nc, figure.png, figure.pdf, config.json and claims.json.
 
-    The run is skipped when the folder holds the result of the same experiment with the same configuration and version of
-    the package; whether the code has changed since is said in `stale`. A long run that was stopped goes on from where it
+    The run is skipped when the folder holds the result of the same experiment with the same configuration; whether the code
+    has changed since is said in `stale`. A long run that was stopped goes on from where it
     was, as long as the code is the same. The figure and the claims are always made anew. A result that cannot be stored in
     the end is still returned.
 
@@ -203,7 +203,7 @@ def _write_rest(
         "held": counts.failed == 0,
         "tally": counts._asdict(),
     }
-    _write_json(folder / "config.json", _provenance(dataset) | {"preset": preset, "config": _plain(config)})
+    _write_json(folder / "config.json", _provenance(dataset) | {"preset": preset, "config": plain(config)})
     _write_figures(folder, experiment, dataset)
     _write_json(folder / "claims.json", verdict | {"claims": [claim.to_json() for claim in claims]})
 
@@ -218,6 +218,7 @@ def _run(
     made = {
         "seconds": round(seconds, 3),
         "created": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
+        "equilibria_version": __version__,
         "jax_version": jax.__version__,
         "device": jax.devices()[0].device_kind,
     }
@@ -226,11 +227,7 @@ def _run(
 
 def _identity(id: str, config: Any) -> dict[str, str]:
     """What decides whether two runs are the same one."""
-    identity = {
-        "experiment": id,
-        "config": json.dumps(_plain(config), sort_keys=True),
-        "equilibria_version": __version__,
-    }
+    identity = {"experiment": id, "config": json.dumps(plain(config), sort_keys=True)}
     return identity | {"fingerprint": _fingerprint(identity)}
 
 
@@ -238,8 +235,18 @@ def _fingerprint(identity: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def _plain(config: Any) -> dict[str, Any]:
-    """The configuration as JSON holds it."""
+def plain(config: Any) -> dict[str, Any]:
+    """A configuration as JSON holds it.
+
+    Args:
+        config: a dataclass of plain values.
+
+    Returns:
+        Its values by name.
+
+    Raises:
+        ValueError: if some are not plain.
+    """
     fields = dataclasses.asdict(config)
     try:
         return json.loads(json.dumps(fields, allow_nan=False))

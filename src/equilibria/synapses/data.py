@@ -17,7 +17,9 @@ from equilibria.model.architectures import as_spins
 _ROWS = 64
 
 
-def stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, np.ndarray, np.ndarray]:
+def stacked(
+    data: ArrayLike | Sequence[ArrayLike], fill: bool, weights: ArrayLike | None = None
+) -> tuple[bool, np.ndarray, np.ndarray]:
     """Data sets side by side, filled up to one size.
 
     They are filled up to the size of the largest and, with `fill`, to a multiple of 64: sizes that are alike share one
@@ -26,16 +28,24 @@ def stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, np
     Args:
         data: one (M, N), or several of them.
         fill: whether to fill up to a multiple of 64.
+        weights: (M,), how much each example of one data set counts; those that do not count are left out.
 
     Returns:
-        Whether there are several data sets; the data sets (sets, M, N); and which of their examples are real.
+        Whether there are several data sets; the data sets (sets, M, N); and how much their examples count: one each, or by
+        weights one on average, and those filled in nothing.
 
     Raises:
-        ValueError: if the data have other values than -1 and +1, or the sets different numbers of neurons.
+        ValueError: if the data have other values than -1 and +1, the sets have different numbers of neurons, or there is no
+            weight for each example of one set.
     """
     given: Any = data
     several = np.ndim(given[0]) == 2 if isinstance(given, (list, tuple)) and given else np.ndim(given) == 3
     sets = [as_data("data", one) for one in given] if several else [as_data("data", given)]
+    if weights is not None and several:
+        check.refuse("weights", "weights for several data sets", "None for these")
+    counts = None if weights is None else check.weights(weights, len(sets[0]))
+    if counts is not None:
+        sets, counts = [sets[0][counts > 0]], counts[counts > 0]
     sizes = {one.shape[1] for one in sets}
     if len(sizes) > 1:
         check.refuse("data", f"data sets of {sorted(sizes)} neurons", "one number of neurons")
@@ -43,8 +53,10 @@ def stacked(data: ArrayLike | Sequence[ArrayLike], fill: bool) -> tuple[bool, np
     if fill:
         longest = -(-longest // _ROWS) * _ROWS
     filled = np.stack([np.pad(one, ((0, longest - len(one)), (0, 0))) for one in sets])
-    present = np.stack([np.arange(longest) < len(one) for one in sets])
-    return several, filled, present.astype(jnp.result_type(float))
+    present = np.stack([np.arange(longest) < len(one) for one in sets]).astype(jnp.result_type(float))
+    if counts is not None:
+        present[0, : len(counts)] *= counts / counts.mean()
+    return several, filled, present
 
 
 def as_data(argument: str, values: ArrayLike) -> np.ndarray:

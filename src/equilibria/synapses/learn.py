@@ -85,6 +85,7 @@ def learn_synapses(
     prior: ArrayLike = 0.0,
     fields: int | None = None,
     batch_size: int | None = None,
+    weights: ArrayLike | None = None,
     learning_rate: float | None = None,
     optimiser: optax.GradientTransformation | None = None,
     learn_bias: bool = False,
@@ -117,6 +118,8 @@ def learn_synapses(
         fields: how many Gaussian fields the equivalent machine is averaged over, drawn anew each step: by default 32, or a
             fixed grid for up to 3 hidden units; for an E-step that samples 500 that stay, with two chains each.
         batch_size: examples of each step, all by default.
+        weights: (M,) for one data set, none below zero: how much each example counts in the bound, in shares of the examples
+            that count at all.
         learning_rate: 0.03, with momentum 0.9; it multiplies the gradient of the whole bound, which grows with M: more
             data than 5 N want a smaller one.
         optimiser: an optax transformation in its place.
@@ -147,7 +150,7 @@ def learn_synapses(
     >>> run.synapses.decoded.shape, run.history.sizes["step"]
     ((10, 2), 21)
     """
-    several, spins, present = stacked(data, fill=batch_size is None)
+    several, spins, present = stacked(data, batch_size is None, weights)
     shape = spins.shape[-1], check.count("hidden_size", hidden_size)
     steps, every = check.count("steps", steps), check.count("every", every)
     if several and batch_size is not None:

@@ -107,7 +107,7 @@ SYNAPSES = Plan(
     "Binary synapses",
     "Weights of ±1 are found again from data that they made, once there are enough data.",
     (
-        Dial("density", "Data density α = M/N", 2.0, least=0.1, most=6.0, step=0.1, about="Examples for each neuron."),
+        Dial("density", "Data density α = M/N", 4.0, least=0.1, most=6.0, step=0.1, about="Examples for each neuron."),
         Dial("fields", "Planted fields P", 2, "choice", choices=named(2, 3)),
         Dial("correlation", "Their correlation q", 0.0, "choice", choices=named(0, 0.2, 0.4)),
         Dial("steps", "Steps", 200, "whole", 20, 400, 20),

@@ -268,8 +268,11 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 PRESETS = {
     "quick": Config(sleeps=(0.0, 1.0, LONG), grid=12, loads=(0.05, 0.5), temperatures=(0.1, 1.1), size=200, small=64),
     "paper": Config(
-        grid=30, loads=(0.05, 0.2, 0.6), temperatures=(0.1, 0.4, 1.1), size=400, small=64, rounds=300, networks=3
+        grid=30, loads=(0.05, 0.2, 0.6), temperatures=(0.1, 0.4, 1.1), size=400, small=64, rounds=300, networks=5
     ),
 }
 COMMON = ("t → ∞ is t = 10^4 in theory and the pseudo-inverse in simulation", "the lecture shows no simulation")
-DIFFERS = {"quick": COMMON, "paper": (*COMMON, "three networks at each point, not five: there are 54 points")}
+DIFFERS = {
+    "quick": (*COMMON, "one network at each of 12 points"),
+    "paper": (*COMMON, "replicas are of 64 neurons, so that they come to equilibrium"),
+}

@@ -8,9 +8,34 @@ import equinox as eqx
 import numpy as np
 
 import equilibria as eq
-from equilibria.papers.scellier2017.training import CLASSES, READINGS, STOP
+from equilibria.equilibrators.descent import Descent
+from equilibria.papers.scellier2017.training import CLASSES, READINGS, STOP, TABLE, Schedule, table_schedule
 
-READING = "code of 2017"
+READING = "code of 2016"  # with which two hidden layers begin to learn, see scellier2017/table2
+
+BLOCKS = Descent(
+    200, tolerance=3 * STOP
+)  # moves by 3/2 of the force, an Euler step of 0.5 by half of it: as small a force
+
+
+def block_schedule(depth: int, reading: str) -> Schedule:
+    """Table 2 with a 0-phase by block descent, to where forces are as small as where Euler steps are stopped.
+
+    The ξ-phase, which the paper ends before it is at rest, is by the table's Euler steps.
+
+    Args:
+        depth: the number of hidden layers.
+        reading: a name in `READINGS`.
+
+    Returns:
+        The schedule.
+    """
+    how, nudged = READINGS[reading], eq.GradientFlow(TABLE[depth].nudged)
+    recipe = eq.equilibrium_propagation(
+        how.nudges[depth - 1], free=BLOCKS, nudged=nudged, symmetric=False, random_sign=how.random_sign, particles=True,
+        watch_changes=True,
+    )  # fmt: skip
+    return table_schedule(depth, reading)._replace(recipe=recipe, predict=BLOCKS)
 
 
 def phases(network: eq.Network, depth: int, inputs: np.ndarray, rest, longest: int) -> np.ndarray:
