@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -30,7 +30,7 @@ from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure.convergence import Convergence, convergence, nearest_neighbour_accuracy
 from equilibria.measure.spectra import principal_components
 from equilibria.model.network import Network, State, by_layer
-from equilibria.random import as_key
+from equilibria.random import as_key, split
 
 # R-hat below which chains are mixed (Vehtari et al. 2021); principal components looked at; rows whose neighbours are sought.
 _MIXED, _COMPONENTS, _COMPARED = 1.01, 3, 1000
@@ -165,7 +165,7 @@ def diagnose(
     how = eqx.tree_at(lambda here: here.steps, how, jnp.asarray(2 * draws * every))
     found = {} if data is None else by_layer(network, data, probabilities=True, missing=True)
     given = {name: np.asarray(values) for name, values in found.items()}
-    pick_key, start_key, run_key = jax.random.split(as_key(key), 3)
+    pick_key, start_key, run_key = split(as_key(key), 3)
     start, starts = _starts(network, given, chains, pick_key, start_key)
     rows = {name: _known(values) for name, values in given.items()}
     first = network.names[0]
@@ -189,7 +189,9 @@ def diagnose(
     table = _table(drawn, every)
     shown = None
     if first in rows:
-        shown = _dataset({n: np.asarray(v) for n, v in observe.of_data(rows[first]).items()}, ("example",))
+        shown = _dataset(
+            {n: np.asarray(v) for n, v in observe.of_data(np.asarray(rows[first], float)).items()}, ("example",)
+        )
     samples = np.asarray(end[first])
     worst = float(table.r_hat.max())
     mixed = worst < _MIXED
@@ -204,17 +206,29 @@ def _starts(
     network: Network, data: Mapping[str, np.ndarray], chains: int, pick: Array, key: Array
 ) -> tuple[State, list[str]]:
     """Every layer drawn at random, and for half of the chains data where there are any."""
-    keys, kinds = jax.random.split(key, len(network.layers)), ["random"] * chains + ["data"] * (chains if data else 0)
-    state = {
-        layer.name: np.array(layer.unit.sample(here, jnp.zeros((len(kinds), layer.size))))
-        for layer, here in zip(network.layers, keys, strict=True)
-    }
+    kinds = ["random"] * chains + ["data"] * (chains if data else 0)
+    state = {name: np.array(layer) for name, layer in _without_fields(network, key, len(kinds)).items()}
     if data:
-        examples = len(next(iter(data.values())))
-        chosen = np.asarray(jax.random.choice(pick, examples, (chains,), replace=examples < chains))
+        chosen = np.asarray(_picked(pick, len(next(iter(data.values()))), chains))
         for name, values in data.items():
             state[name][chains:] = np.where(np.isnan(values[chosen]), state[name][chains:], values[chosen])
     return {name: jnp.asarray(layer) for name, layer in state.items()}, kinds
+
+
+@eqx.filter_jit
+def _without_fields(network: Network, key: Array, chains: int) -> State:
+    """Draws of units that no field acts on."""
+    keys = jax.random.split(key, len(network.layers))
+    return {
+        layer.name: layer.unit.sample(here, jnp.zeros((chains, layer.size)))
+        for layer, here in zip(network.layers, keys, strict=True)
+    }
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _picked(key: Array, examples: int, chains: int) -> Array:
+    """Which examples chains start at, each another as long as there are enough."""
+    return jax.random.choice(key, examples, (chains,), replace=examples < chains)
 
 
 def _known(values: np.ndarray) -> np.ndarray:
@@ -238,15 +252,16 @@ class _Observe(eqx.Module):
         seen = {f"pc{place}": projections[..., place] for place in range(projections.shape[-1])}
         return {"magnetisation": jnp.mean(rows, axis=-1), **seen}
 
-    def of_data(self, rows: np.ndarray) -> dict[str, Any]:
+    @eqx.filter_jit
+    def of_data(self, rows: Array) -> dict[str, Array]:
         """The same of data, whose energy is known where the other layers can be summed out."""
-        values, first = jnp.asarray(rows, float), self.network.names[0]
+        first = self.network.names[0]
         hidden = [name for name in self.network.names if name != first]
         alone = not any(set(coupling.ends) <= set(hidden) for coupling in self.network.couplings)
-        energy: Any = np.full(len(rows), np.nan)
+        energy = jnp.full(len(rows), jnp.nan)
         if alone:
-            energy = self.network.free_energy({first: values}, hidden, self.temperature) / self.temperature
-        return {"energy": energy, **self._of_rows(values)}
+            energy = self.network.free_energy({first: rows}, hidden, self.temperature) / self.temperature
+        return {"energy": energy, **self._of_rows(rows)}
 
 
 def _dataset(values: Mapping[str, np.ndarray], dims: tuple[str, ...], starts: list[str] | None = None) -> xr.Dataset:
