@@ -236,4 +236,4 @@ def concrete(given: Any) -> np.ndarray | None:
 
 
 def _brief(values: np.ndarray) -> str:
-    return np.array2string(values, threshold=6, edgeitems=3)
+    return np.array2string(values, threshold=6, edgeitems=3).removesuffix(".")  # -1 for -1.0

@@ -8,11 +8,12 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import equilibria as eq
 from equilibria import files
 from equilibria.app import cli, tables
-from equilibria.app.classifier import _GAIN
+from equilibria.app.classifier import _GAIN, _learning
 from equilibria.app.options import Classifier
 from equilibria.estimators import EquilibriumClassifier
 from faults.disk import full
@@ -309,6 +310,21 @@ def test_a_classifier_learns_as_the_estimator_does():
         assert asked[option] == params[parameter]
     assert tuple(map(int, asked["layers"].split(","))) == params["hidden_layer_sizes"]
     assert params["gain"] == _GAIN
+
+
+@pytest.mark.parametrize("training", [[0.5, 0.9, 1.0], [1.0, 1.0, 1.0]])
+def test_the_curve_of_a_classifier_without_errors_ends_at_zero(training):
+    parts = {"training": training, "validation": [0.5, 0.9, 0.9]}
+    history = xr.Dataset({name: ("step", values) for name, values in parts.items()}, {"step": [1, 10, 100]})
+    for shown in (history, history.drop_vars("validation")):
+        figure = _learning(shown)
+        figure.canvas.draw()
+        panel = figure.axes[0]
+        (_, low), (_, high) = panel.transData.transform([(1, 0), (1, 0.5)])
+        assert np.isfinite([low, high]).all()
+        assert low < high
+        assert panel.get_ylim()[0] == 0
+        np.testing.assert_allclose(panel.lines[0].get_ydata(), 1 - np.array(training))
 
 
 @pytest.mark.parametrize("kind", ["rbm", "deep", "classifier"])

@@ -81,13 +81,15 @@ def test_what_was_made_of_an_earlier_machine_is_renamed(tmp_path, table, capsys)
     assert cli.main([*train, "--epochs", "1"]) == 0
     assert cli.main(["evaluate", str(out), "--data", table]) == 0
     assert cli.main(["sample", str(out), "--count", "5", "--sweeps", "5"]) == 0
+    assert cli.main(["export", str(out)]) == 0
     assert json.loads((out / "evaluation.json").read_text())["step"] == 3
     assert cli.main([*train, "--epochs", "1", "--resume"]) == 0  # nothing to do, nothing out of date
     assert (out / "evaluation.json").exists()
     assert cli.main([*train, "--epochs", "2", "--resume"]) == 0
-    left = {path.name for path in out.iterdir() if path.name.startswith(("evaluation", "samples"))}
+    left = {path.name for path in out.iterdir() if path.name.startswith(("evaluation", "samples", "machine"))}
     assert {"evaluation.of-step-3.json", "samples.of-step-3.npy", "samples.of-step-3.csv"} <= left
-    assert not {"evaluation.json", "samples.npy"} & left
+    assert "machine.of-an-earlier-step.npz" in left
+    assert not {"evaluation.json", "samples.npy", "machine.npz"} & left
 
 
 def signalled(arguments, number, out, after):

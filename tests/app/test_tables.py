@@ -1,6 +1,7 @@
 """`train`, `sample`, `evaluate` and `export` on tables with names: the columns keep them to the end."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,10 @@ def test_a_table_with_an_id_and_labels_from_one_end_to_the_other(tmp_path, capsy
     assert json.loads((tmp_path / "run/evaluation.json").read_text())["value"] == pytest.approx(expected, abs=1e-5)
     shuffled.drop(columns="dose").to_csv("lacking.csv", index=False)
     assert cli.main(["evaluate", "run", "--data", "lacking.csv"]) == 2
-    assert "'dose', which lacking.csv does not have" in capsys.readouterr().err
+    assert (
+        "--data: got lacking.csv without the column 'dose'; allowed: the features of training"
+        in capsys.readouterr().err
+    )
 
 
 def test_evaluate_takes_grey_data_as_train_does(capsys):
@@ -210,18 +214,22 @@ def test_export(tmp_path, capsys):
     np.testing.assert_allclose(weights.iloc[-1, 1:].astype(float), network.layers[1].bias, rtol=1e-6)
 
 
-def test_export_to_torch(capsys):
+def test_export_to_torch():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: what it would read cannot be looked at")
     eq.save_network("net", eq.rbm(4, 2, key=0))
-    try:
-        import torch
-    except ImportError:
-        assert cli.main(["export", "net", "--to", "torch"]) == 2
-        assert "--to: got 'torch', which is not installed here" in capsys.readouterr().err
-        return
     assert cli.main(["export", "net", "--to", "torch"]) == 0
     state = torch.load("net/machine.pt", weights_only=True)
     assert sorted(state) == ["hidden.bias", "visible-hidden.weight", "visible.bias"]
     np.testing.assert_array_equal(state["visible-hidden.weight"].numpy(), eq.load_network("net").couplings[0].matrix())
+
+
+def test_export_to_torch_is_refused_where_it_is_missing(capsys, monkeypatch):
+    eq.save_network("net", eq.rbm(4, 2, key=0))
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    assert cli.main(["export", "net", "--to", "torch"]) == 2
+    told = capsys.readouterr().err
+    assert "--to: got 'torch', which is not installed here; allowed: npz or csv; or pip install torch first" in told
+    assert not Path("net/machine.pt").exists()
 
 
 def test_errors_speak_of_options():

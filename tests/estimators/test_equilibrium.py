@@ -112,6 +112,16 @@ def test_a_bar_is_shown_to_those_who_ask(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("kind", [EquilibriumClassifier, EquilibriumRegressor])
+def test_the_log_tells_of_each_pass(kind, caplog):
+    X, y = make_moons(60, noise=0.1, random_state=0)
+    with caplog.at_level("INFO", "equilibria"):
+        kind((8,), max_iter=3, batch_size=30, random_state=0).fit(X, y)
+    told = [record.message for record in caplog.records]
+    assert [message.partition(",")[0] for message in told] == [f"training: step {step}" for step in (2, 4, 6)]
+    assert all("cost " in message for message in told)
+
+
+@pytest.mark.parametrize("kind", [EquilibriumClassifier, EquilibriumRegressor])
 def test_a_rate_that_is_too_high_is_said(kind):
     X, y = make_moons(100, noise=0.1, random_state=0)
     with pytest.warns(UserWarning, match=r"lower the learning rate.*was 1e\+06"):

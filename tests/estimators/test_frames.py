@@ -36,8 +36,9 @@ def test_names_are_kept_and_looked_at(kind):
 def test_counts_are_not_taken_for_gaussian_features_in_silence():
     with pytest.warns(
         UserWarning, match="whole numbers from 0 to 7: taken as Gaussian features; visible='gaussian' says"
-    ):
+    ) as told:
         RBM(2, batch_size=10, n_iter=1, random_state=0).fit(7 * BITS)
+    assert told[0].filename == __file__  # the line that the user wrote
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,19 @@ def test_a_search_over_sizes_finds_the_clusters():
         assert found.value > independent_sites(network, rows[held])
 
 
+def test_a_search_does_not_choose_the_smallest_machine_for_want_of_learning():
+    """120 bits in six clusters: with high rates and few chains, more hidden neurons learned less."""
+    rng = np.random.default_rng(0)
+    centres, chosen = rng.random((6, 120)) < 0.5, rng.integers(0, 6, 1000)
+    rows = (centres[chosen] ^ (rng.random((1000, 120)) < 0.1)).astype(float)
+    search = GridSearchCV(RBM(random_state=0), {"n_components": [4, 40]}, cv=2, refit=False).fit(rows)
+    small, large = search.cv_results_["mean_test_score"]
+    means = rows.mean(0)
+    independent = (means * np.log(means) + (1 - means) * np.log(1 - means)).sum()
+    assert search.best_params_ == {"n_components": 40}
+    assert large > small > independent + 10  # nats of a row; what there is to know of them is 36 above independence
+
+
 def test_the_command_line_learns_as_the_estimator_does():
     """What one default is shown to do on the panel of tables, the other does."""
     asked, params = {field.name: field.default for field in fields(Rbm)}, RBM().get_params()

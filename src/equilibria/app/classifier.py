@@ -111,13 +111,20 @@ def _watching(
     return measured
 
 
+_PARTS = {"training": "training", "validation": "held out"}  # as the picture calls them
+
+
 def _learning(history: xr.Dataset) -> plots.Figure:
     with plots.style():
         figure, panel = plots.panels(size=(4.6, 3.4))
-        for name, told, colour in (("training", "training", 0), ("validation", "held out", 1)):
-            if name in history:
-                panel.plot(history.step, 1 - history[name], color=plots.PALETTE[colour], label=told)
-        panel.set(xlabel="step", ylabel="share of wrong answers", xscale="log", yscale="log")
+        wrong = {told: 1 - history[name].values for name, told in _PARTS.items() if name in history}
+        for place, (told, shares) in enumerate(wrong.items()):
+            panel.plot(history.step, shares, color=plots.PALETTE[place], label=told)
+        panel.set(xlabel="step", ylabel="share of wrong answers", xscale="log")
+        some = np.concatenate(list(wrong.values()))
+        if (some > 0).any():  # a logarithmic axis that has zero as well
+            panel.set_yscale("symlog", linthresh=float(some[some > 0].min()))
+        panel.set_ylim(bottom=0)
         panel.legend()
         return figure
 

@@ -92,7 +92,7 @@ def phase_diagram(
         model: which network.
         sleep: sleeping time; give it several times for several diagrams side by side. By default 0, Hebb's rule.
         points: of the grid along each axis.
-        out: folder for phase-diagram.png and phase-diagram.nc.
+        out: folder for phase-diagram.nc and the picture, phase-diagram.png, .pdf and .svg.
         cluster: a Dask scheduler such as tcp://host:8786, which computes the diagram after each sleep.
     """
     from equilibria.app import hopfield

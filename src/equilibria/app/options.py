@@ -76,7 +76,7 @@ class TrainingOptions(TableOptions):
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    epochs: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
+    epochs: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
     batch_size: int = 100
     final_rate: float = 0.1
     validation: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.1
@@ -127,8 +127,8 @@ class Rbm(WeighedOptions):
     hidden: Annotated[str, tyro.conf.arg(metavar="NUMBER[,NUMBER...]")] = "64"
     recipe: LikelihoodRecipe = "pcd"
     steps: int = 1
-    chains: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
-    learning_rate: Annotated[float | None, tyro.conf.arg(help_behavior_hint="")] = None
+    chains: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    learning_rate: Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")] = None
     l1: float = 0.0
     l2: float = 0.0
     visible_units: Literal["auto", "binary", "spin", "gaussian", "potts"] = "auto"
@@ -154,7 +154,7 @@ class Deep(WeighedOptions):
     layers: Annotated[str, tyro.conf.arg(metavar="NUMBER[,NUMBER...]")] = "100,50"
     recipe: Literal["pcd", "cd", "rdm", "mean_field"] = "pcd"
     steps: int = 5
-    chains: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
+    chains: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
     learning_rate: float = 0.02
     l1: float = 0.0
     l2: float = 0.0

@@ -42,6 +42,7 @@ pre { margin: 1.25rem 0 0; padding: .75rem 1rem; background: var(--card); border
 @media (max-width: 36rem) {
   main { padding-top: 1.5rem; }
   figure { padding: .5rem; }
+  .summary td:first-child { min-width: 11rem; }
   .claims thead { display: none; }
   .claims tr { display: block; padding: .6rem 0; }
   .claims tr + tr { border-top: 1px solid var(--line); }

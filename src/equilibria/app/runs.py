@@ -16,7 +16,11 @@ RESULTS = (
     "run.json", "history.nc", "samples.png", "filters.png", "filters.csv", "features.png", "correlations.png", "learning.png",
     "best.json",
 )  # fmt: skip
-_MADE_LATER = ("evaluation.json", "samples.npy", "samples.csv", "samples.fasta", "samples.json")
+# By evaluate, sample, diagnose and export.
+_MADE_LATER = (
+    "evaluation.json", "predictions.csv", "samples.npy", "samples.csv", "samples.fasta", "samples.json", "diagnosis.json",
+    "diagnosis.nc", "diagnosis.png", "machine.npz", "machine.csv", "machine.pt",
+)  # fmt: skip
 _FREE = {"data", "out", "epochs", "time_limit", "resume", "quiet", "patience", "allow_large", "array"}
 
 
@@ -116,7 +120,7 @@ def put_aside(folder: Path) -> list[str]:
 def _steps_of(folder: Path) -> dict[str, int | None]:
     """The step of the machine that each kind of file was made with, as far as it is written down."""
     found: dict[str, int | None] = {}
-    for name in ("evaluation", "samples"):
+    for name in ("evaluation", "samples", "diagnosis"):
         try:
             found[name] = json.loads((folder / f"{name}.json").read_text()).get("step")
         except (OSError, ValueError, AttributeError):

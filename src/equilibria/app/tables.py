@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,18 +196,20 @@ def read_as(
     reading["array"] = array or reading.get("array")
     if sites := before.get("sites"):
         reading |= {"columns": sites["names"], "drop": [], "id_column": None} if before["named"] else {}
-        states, *_ = _states(path, reading, allow_large, sites["alphabet"])
+        with _features_of_training(path):
+            states, *_ = _states(path, reading, allow_large, sites["alphabet"])
         if states.shape[1] != len(sites["names"]):
             check.refuse("data", f"{path} with {states.shape[1]} sites", f"{len(sites['names'])}, as in training")
         return eq.data.one_hot(states, sites["states"]), None
     if before.get("named"):  # by name: other columns, and another order, do no harm
         reading |= {"columns": before["names"], "drop": [], "id_column": None}
-    try:
-        table = _table(path, reading, allow_large, target)
-    except ValueError as error:
-        if target is None or not str(error).startswith("target: got"):
-            raise
-        table = _table(path, reading, allow_large)
+    with _features_of_training(path):
+        try:
+            table = _table(path, reading, allow_large, target)
+        except ValueError as error:
+            if target is None or not str(error).startswith("target: got"):
+                raise
+            table = _table(path, reading, allow_large)
     values = changed(table.values, reading)
     if not before:
         return values, table.target
@@ -215,6 +218,19 @@ def read_as(
     if before["unit"] == "gaussian":
         values = ((values - np.array(before["offset"])) / np.array(before["scale"])).astype(np.float32)
     return values, table.target
+
+
+@contextmanager
+def _features_of_training(path: Path) -> Iterator[None]:
+    """A column that is lacking is the table's fault: who uses a machine has not chosen any."""
+    try:
+        yield
+    except ValueError as error:
+        name, found, rest = str(error).removeprefix("columns: got ").partition(f", which {path.name} does not have")
+        if not found:
+            raise
+        there = rest.removeprefix("; allowed: columns such as ")
+        check.refuse("data", f"{path.name} without the column {name}", f"the features of training; it has {there}")
 
 
 def changed(values: np.ndarray, reading: Mapping[str, Any]) -> np.ndarray:

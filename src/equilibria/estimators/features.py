@@ -36,7 +36,7 @@ def unit_of(values: np.ndarray, kind: str) -> Unit:
         if found == "counts":
             told = f"X: whole numbers from {values.min():g} to {values.max():g}: taken as Gaussian features"
             warnings.warn(
-                f"{told}; visible='gaussian' says that this is meant; counts, classes and IDs are not", stacklevel=5
+                f"{told}; visible='gaussian' says that this is meant; counts, classes and IDs are not", stacklevel=4
             )
     unit = UNITS[kind]()
     unit.check("X", values, probabilities=True)

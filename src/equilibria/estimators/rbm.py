@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import jax
 import numpy as np
 import xarray as xr
 from jax import Array
@@ -33,6 +32,7 @@ from equilibria.model.architectures import rbm
 from equilibria.model.network import Network
 from equilibria.model.transforms import independent_site_biases
 from equilibria.model.units import Unit
+from equilibria.random import fold_in
 from equilibria.random import key as random_key
 
 _FEW = 2**16  # over up to this many states ln Z is summed exactly
@@ -166,7 +166,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             rows, weights = self._started(X, sample_weight)
         batches = -(-len(rows) // check.count("batch_size", self.batch_size))
         self._passes += 1
-        key = jax.random.fold_in(self._key(2), self._passes)
+        key = fold_in(self._key(2), self._passes)
         return self._trained(rows, weights, 1, len(rows) // batches, 1.0, key)
 
     def _trained(
@@ -235,7 +235,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             (n_samples, features).
         """
         check_is_fitted(self)
-        here = jax.random.fold_in(self._key(3), self._drawn)
+        here = fold_in(self._key(3), self._drawn)
         self._drawn += 1
         draws = sample(self.network_, Sweeps(steps), chains=check.count("n_samples", n_samples), key=here)
         return np.asarray(draws["visible"], np.float64) * self.scale_ + self.offset_
@@ -291,7 +291,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return likelihood_recipe(self.recipe, steps=check.count("steps", self.steps), **options)
 
     def _key(self, purpose: int) -> Array:
-        return jax.random.fold_in(random_key(self._seed), purpose)
+        return fold_in(random_key(self._seed), purpose)
 
     def _keep(self, network: Network) -> None:
         self.network_, self._log_partition = network, None

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -31,7 +29,7 @@ from equilibria.measure.convergence import Convergence, convergence, nearest_nei
 from equilibria.measure.spectra import principal_components
 from equilibria.measure.starts import starts
 from equilibria.model.network import Network, State, by_layer
-from equilibria.random import as_key
+from equilibria.random import as_key, split
 
 # R-hat below which chains are mixed (Vehtari et al. 2021); principal components looked at; rows whose neighbours are sought.
 _MIXED, _COMPONENTS, _COMPARED = 1.01, 3, 1000
@@ -166,7 +164,7 @@ def diagnose(
     how = eqx.tree_at(lambda here: here.steps, how, jnp.asarray(2 * draws * every))
     found = {} if data is None else by_layer(network, data, probabilities=True, missing=True)
     given = {name: np.asarray(values) for name, values in found.items()}
-    pick_key, start_key, run_key = jax.random.split(as_key(key), 3)
+    pick_key, start_key, run_key = split(as_key(key), 3)
     start, kinds = starts(network, given, chains, pick_key, start_key)
     rows = {name: _known(values) for name, values in given.items()}
     first = network.names[0]
@@ -190,7 +188,10 @@ def diagnose(
     table = _table(drawn, every)
     shown = None
     if first in rows:
-        shown = _dataset({n: np.asarray(v) for n, v in observe.of_data(rows[first]).items()}, ("example",))
+        shown = _dataset(
+            {n: np.asarray(v) for n, v in observe.of_data(jnp.asarray(np.asarray(rows[first], np.float32))).items()},
+            ("example",),
+        )
     samples = np.asarray(end[first])
     worst = float(table.r_hat.max())
     mixed = worst < _MIXED
@@ -222,15 +223,16 @@ class _Observe(eqx.Module):
         seen = {f"pc{place}": projections[..., place] for place in range(projections.shape[-1])}
         return {"magnetisation": jnp.mean(rows, axis=-1), **seen}
 
-    def of_data(self, rows: np.ndarray) -> dict[str, Any]:
+    @eqx.filter_jit
+    def of_data(self, rows: Array) -> dict[str, Array]:
         """The same of data, whose energy is known where the other layers can be summed out."""
-        values, first = jnp.asarray(rows, float), self.network.names[0]
+        first = self.network.names[0]
         hidden = [name for name in self.network.names if name != first]
         alone = not any(set(coupling.ends) <= set(hidden) for coupling in self.network.couplings)
-        energy: Any = np.full(len(rows), np.nan)
+        energy = jnp.full(len(rows), jnp.nan)
         if alone:
-            energy = self.network.free_energy({first: values}, hidden, self.temperature) / self.temperature
-        return {"energy": energy, **self._of_rows(values)}
+            energy = self.network.free_energy({first: rows}, hidden, self.temperature) / self.temperature
+        return {"energy": energy, **self._of_rows(rows)}
 
 
 def _dataset(values: Mapping[str, np.ndarray], dims: tuple[str, ...], starts: list[str] | None = None) -> xr.Dataset:

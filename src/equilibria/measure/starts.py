@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,18 +36,30 @@ def starts(
     >>> state["visible"][1], kinds
     (Array([1., 0., 1.], dtype=float32), ['random', 'data'])
     """
-    keys, kinds = jax.random.split(key, len(network.layers)), ["random"] * chains + ["data"] * (chains if data else 0)
-    state = {
-        layer.name: np.array(layer.unit.sample(here, jnp.zeros((len(kinds), layer.size))))
-        for layer, here in zip(network.layers, keys, strict=True)
-    }
+    kinds = ["random"] * chains + ["data"] * (chains if data else 0)
+    state = {name: np.array(layer) for name, layer in _without_fields(network, key, len(kinds)).items()}
     if data:
-        examples = len(next(iter(data.values())))
-        chosen = np.asarray(jax.random.choice(pick, examples, (chains,), replace=examples < chains))
+        chosen = np.asarray(_picked(pick, len(next(iter(data.values()))), chains))
         for place, (name, values) in enumerate(data.items()):
             rows = _with_means(network.layer(name).unit, values[chosen], jax.random.fold_in(pick, place))
             state[name][chains:] = np.where(np.isnan(rows), state[name][chains:], rows)
     return {name: jnp.asarray(layer) for name, layer in state.items()}, kinds
+
+
+@eqx.filter_jit
+def _without_fields(network: Network, key: Array, chains: int) -> State:
+    """Draws of units that no field acts on."""
+    keys = jax.random.split(key, len(network.layers))
+    return {
+        layer.name: layer.unit.sample(here, jnp.zeros((chains, layer.size)))
+        for layer, here in zip(network.layers, keys, strict=True)
+    }
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _picked(key: Array, examples: int, chains: int) -> Array:
+    """Which examples chains start at, each another as long as there are enough."""
+    return jax.random.choice(key, examples, (chains,), replace=examples < chains)
 
 
 def _with_means(unit: Unit, rows: np.ndarray, key: Array) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -16,6 +17,7 @@ from equilibria.measure.estimate import Estimate
 from equilibria.measure.likelihood import unnormalised
 from equilibria.model.network import Network, by_layer
 from equilibria.model.transforms import site_biases
+from equilibria.model.units import Unit
 
 _ROWS = 2000  # examples that are looked at, spread evenly
 # Of chains that are to tell whether a machine mixes, and the R-hat above which they say that it does not.
@@ -53,12 +55,16 @@ def independent_sites(network: Network, data: Mapping[str, ArrayLike] | ArrayLik
     """
     given = by_layer(network, data, probabilities=True)
     biases = site_biases(network, given)
-    total = 0.0
-    for name, values in given.items():
-        unit, rows = network.layer(name).unit, jnp.asarray(np.asarray(values), float)
-        weights = rows @ biases[name] - jnp.sum(unit.self_energy(rows), axis=-1)
-        total += float(jnp.mean(weights) - jnp.sum(unit.cumulant(biases[name])))
-    return total
+    rows = {name: jnp.asarray(np.asarray(values, np.float32)) for name, values in given.items()}
+    alone = [float(_uncoupled(network.layer(name).unit, biases[name], values)) for name, values in rows.items()]
+    return sum(alone)
+
+
+@eqx.filter_jit
+def _uncoupled(unit: Unit, bias: Array, rows: Array) -> Array:
+    """The mean log-probability of rows of neurons that have biases alone."""
+    weights = rows @ bias - jnp.sum(unit.self_energy(rows), axis=-1)
+    return jnp.mean(weights) - jnp.sum(unit.cumulant(bias))
 
 
 def verdict(

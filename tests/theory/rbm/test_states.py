@@ -123,7 +123,7 @@ def test_free_energy_of_a_machine_summed_exactly():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fixed_points([1.0], aspect=0.0), r"aspect: got 0\.; allowed: finite and > 0"),
+        (lambda: fixed_points([1.0], aspect=0.0), r"aspect: got 0; allowed: finite and > 0"),
         (lambda: fixed_points([1.0], aspect=-1.0), "aspect: got"),
         (lambda: fixed_points([1.0], noise=-0.1), "noise: got"),
         (lambda: fixed_points([np.nan]), "strengths: got"),
