@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import tiny
-from equilibria import papers
+from equilibria import __version__, papers
 from equilibria.app.cli import main
 
 
@@ -33,11 +33,19 @@ def python(code, **environment):
     return result.stdout.split()
 
 
+def test_the_version_is_told_and_help_says_how(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"equilibria {__version__}\n"
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "equilibria --version" in capsys.readouterr().out
+
+
 def test_help_and_list_import_nothing_heavy():
     code = """
 import sys, equilibria.app.cli
 equilibria.app.cli.main(["list"])
-try: equilibria.app.cli.main(["--help"])
+try: equilibria.app.main(["--help"])
 except SystemExit: pass
 print("heavy", *{"jax", "matplotlib", "xarray", "scipy", "sklearn", "equinox"} & set(sys.modules))
 """
@@ -196,7 +204,7 @@ def test_the_page_is_there_after_the_first_figure(monkeypatch, tmp_path, capsys)
 def test_figures_are_made_in_processes_side_by_side(tmp_path):
     code = """
 import sys
-from equilibria import papers
+from equilibria import __version__, papers
 from equilibria.app.cli import main
 if __name__ == "__main__":
     for id in list(papers.INDEX):

@@ -168,7 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
             prog="equilibria",
-            description="Neural networks that work and learn by coming to equilibrium, and the theory of them.",
+            description="Neural networks that work and learn by coming to equilibrium, and the theory of them. "
+            "`equilibria --version` says which version this is.",
             args=given,
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
         )
