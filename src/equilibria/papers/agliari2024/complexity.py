@@ -233,7 +233,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(epochs=100, sweeps=200),
     "paper": replace(
         Config(),
         datasets=("mnist", "fashion_mnist"),

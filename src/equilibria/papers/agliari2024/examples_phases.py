@@ -284,7 +284,9 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(lines=5, shares=(0.5, 1.25), size=150, chains=10, networks=1),
+    "quick": Config(
+        qualities=(0.9, 0.5), examples=(10, 80), lines=5, shares=(0.5, 1.25), size=150, chains=10, networks=1,
+    ),
     "paper": Config(
         sleeps=(0.0, 5.0), lines=16, shares=(0.4, 0.6, 0.8, 1.2, 1.5), size=500, chains=20, sweeps=40, networks=5,
     ),

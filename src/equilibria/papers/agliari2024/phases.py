@@ -266,7 +266,15 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(sleeps=(0.0, 1.0, LONG), grid=12, loads=(0.05, 0.5), temperatures=(0.1, 1.1), size=200, small=64),
+    "quick": Config(
+        sleeps=(0.0, 1.0, LONG),
+        grid=10,
+        loads=(0.05, 0.5),
+        temperatures=(0.1, 1.1),
+        size=200,
+        small=64,
+        rounds=150,
+    ),
     "paper": Config(
         grid=30, loads=(0.05, 0.2, 0.6), temperatures=(0.1, 0.4, 1.1), size=400, small=64, rounds=300, networks=5
     ),

@@ -109,11 +109,12 @@ def plot(dataset: xr.Dataset) -> Figure:
     for panel, name, title in zip(axes, SEEN, titles, strict=True):
         for mode in range(dataset.sizes["mode"]):
             colour = plots.PALETTE[mode]
-            plots.theory_line(panel, one["time"], one[f"predicted_{name}"].isel(mode=mode), colour=colour)
-            label = f"mode {mode + 1}"
+            curve = one[f"predicted_{name}"].isel(mode=mode)
+            plots.theory_line(panel, one["time"], curve, colour=colour, label=f"mode {mode + 1}, predicted")
+            label = f"mode {mode + 1}, trained"
             plots.simulation_points(panel, one["time"], one[name].isel(mode=mode), colour=colour, label=label)
         panel.set(xlabel="time (rate × updates)", title=title, ylim=(0, None))
-    axes[0].legend(loc="upper left")
+    axes[0].legend(loc="lower right", fontsize=7)
     return figure
 
 

@@ -24,7 +24,7 @@ DECIDED_BEFORE = ("Fig. 2a", "text before Fig. 2", "Fig. 4, linear theory")  # s
 SAMPLERS = {"CD-1": ("cd", 1), "PCD-1": ("pcd", 1), "PCD-10": ("pcd", 10)}
 DIFFERS = {
     "paper": ["one seed for each setting; fields from zero (Fig. 3a) are left out"],
-    "quick": ["2,000 digits, 200 hidden units, 2 epochs, two batch sizes and two samplers"],
+    "quick": ["2,000 digits, 100 hidden units, 2 epochs, batches of 20 and two samplers"],
 }
 
 
@@ -40,7 +40,7 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(replace(training.QUICK, epochs=2), samplers=("CD-1", "PCD-1"), batch_sizes=(10, 100)),
+    "quick": Config(replace(training.QUICK, epochs=2, records=4), samplers=("CD-1", "PCD-1"), batch_sizes=(20,)),
     "paper": Config(replace(training.PAPER, records=20, seeds=1)),
 }
 

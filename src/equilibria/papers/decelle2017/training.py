@@ -58,12 +58,12 @@ class Config:
 
 
 PAPER = Config()
-QUICK = Config(images=2000, hidden=200, epochs=10, batch_size=20, records=20, seeds=2)
+QUICK = Config(images=2000, hidden=100, epochs=10, batch_size=20, records=8, seeds=1)
 DIFFERS = {
     "paper": [
         "read from the text: units of +-1, CD-1, batches of 100; the paper does not say (see decelle2017/settings)",
     ],
-    "quick": ["2,000 digits, 200 hidden units, 10 epochs of batches of 20, 2 seeds"],
+    "quick": ["2,000 digits, 100 hidden units, 10 epochs of batches of 20, one seed"],
 }
 
 

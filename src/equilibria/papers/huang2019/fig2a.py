@@ -85,7 +85,8 @@ def plot(dataset: xr.Dataset) -> Figure:
             gain = (one["bound"] - one["bound"].isel(step=0)).mean("instance")
             axes["bound"].plot(here["step"], gain, dash, color=COLOURS[learner])
     axes["0"].set_ylabel("overlap with the planted field")
-    axes["kl"].set(title=r"KL divergence / $NP \ln 2$", ylim=(0, 1.02))
+    dashed = f"; dashed: q = {correlations[1]:g}" * (len(correlations) > 1)
+    axes["kl"].set(title=rf"KL divergence / $NP \ln 2${dashed}", ylim=(0, 1.02))
     axes["bound"].set(xlabel="learning step", title="gain of the bound (nats)")
     figure.legend(*axes["0"].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure

@@ -141,12 +141,14 @@ def plot(dataset: xr.Dataset) -> Figure:
     axes[2].barh(names, middle - least, left=least, color=plots.PALETTE[: len(names)])
     axes[2].hlines(np.arange(len(names)), ends.min(axis=1), ends.max(axis=1), color="black", linewidth=2.5)
     for place, value in enumerate(middle):
-        axes[2].text(least, place, f"  {value:.1f}", va="center", ha="left", color="white")
+        short = value - least < 0.2 * np.ptp([*middle, least])  # a bar that has no room for its number
+        where, colour = (value, "black") if short else (least, "white")
+        axes[2].text(where, place, f"  {value:.1f}", va="center", ha="left", color=colour)
     axes[2].axvline(float(dataset["alone"]), color="0.3", linestyle=":", label="independent pixels")
     axes[2].invert_yaxis()
     axes[2].set(xlabel="ln p of an unseen image (nats, AIS)", xlim=(least, 1.02 * middle.max() - 0.02 * least))
     axes[2].set_title(f"{float(dataset['file_size']) / 1000:.1f} kB with binary synapses")
-    axes[2].legend(loc="lower left")
+    axes[2].legend(loc="lower right")
     return figure
 
 

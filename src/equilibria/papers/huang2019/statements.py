@@ -20,7 +20,7 @@ LABELS = {
     "response": "linear response",
     "best of starts": f"exact, best of {STARTS} starts",
 }
-COLOURS = dict(zip(LABELS, (plots.PALETTE[0], "0.45", *plots.PALETTE[1:]), strict=False))
+COLOURS = dict(zip(LABELS, (plots.PALETTE[0], plots.PALETTE[5], *plots.PALETTE[1:]), strict=False))
 NOT_GIVEN = (
     "learning rate 0.01 and momentum 0.9: the paper gives neither",
     "averages over z by quadrature: the paper draws B1 and B2 samples and does not say how many",

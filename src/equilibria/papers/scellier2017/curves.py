@@ -122,5 +122,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 def presets(depth: int, epochs: int, seeds: int, free: str = "Euler") -> dict[str, Config]:
     """The paper's configuration of one panel, and a small version of it."""
-    quick = Config(depth, {1: 20, 2: 20, 3: 15}[depth], 2, free=free, images="digits", train=1200, size=100)
+    quick = Config(
+        depth, {1: 20, 2: 20, 3: 50}[depth], {1: 2, 2: 2, 3: 1}[depth], free=free, images="digits", train=1200, size=100
+    )
     return {"quick": quick, "paper": Config(depth, epochs, seeds, free=free, seed=100)}

@@ -275,13 +275,13 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(steps=2000, draws=1000, many=(5,), networks=2),
     "paper": Config(
         temperatures=(0.25, 0.5, 1.0, 2.0, 4.0), chains=500, steps=10_000, nudge=0.03, seeds=5, draws=5000, networks=5,
         many=(5, 12), many_steps=2000,
     ),
 }  # fmt: skip
 DIFFERS = {
-    "quick": ("no such figure in the paper; ρ = tanh",),
+    "quick": ("no such figure in the paper; ρ = tanh", "short chains, one seed, fully connected networks of 5 neurons"),
     "paper": ("no such figure in the paper; ρ = tanh", "12 neurons at most, whose 114 parameters are moved one by one"),
 }

@@ -201,14 +201,14 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(depths=(1, 2), updates=300, records=(10, 30, 100, 300), seeds=1),
     "paper": Config(
         depths=(1, 2), size=500, images="mnist", train=50_000, updates=300, records=(30, 100, 300), seeds=3,
         validate=500,
     ),
 }  # fmt: skip
 DIFFERS = {
-    "quick": ("the bundled digits, hidden layers of 100",),
+    "quick": ("the bundled digits, one and two hidden layers of 100, the first 300 updates, one start",),
     "paper": (
         "the first 300 updates only, from three starts, and not with three hidden layers, whose phases take 500 iterations",
         "minibatches are drawn anew in every epoch",
