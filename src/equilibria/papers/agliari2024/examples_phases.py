@@ -199,6 +199,8 @@ def plot(dataset: xr.Dataset):
         panel.set_visible(False)
     axes[0, 0].legend(fontsize=6)
     _simulated(axes[2], dataset, styles)
+    axes[2, 2].set_xticks(dataset["examples"].values, [f"{many:d}" for many in dataset["examples"].values])
+    axes[2, 2].minorticks_off()
     for panel in axes[2, 3:]:
         panel.set_visible(False)
     return figure

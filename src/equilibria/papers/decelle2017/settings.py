@@ -113,7 +113,7 @@ def plot(dataset: xr.Dataset) -> Figure:
     axes.set_xticks(range(columns), labels, rotation=60, ha="right", fontsize=6.5)
     axes.set_yticks(range(rows), [_short(str(text)) for text in flat["claim"].values], fontsize=6)
     axes.grid(visible=False)
-    axes.set_title("units, sampler, batch size: which of the paper's statements hold (blue)", fontsize=8)
+    axes.set_title("units, sampler, batch size: which of the paper's statements hold (blue)", fontsize=8, loc="right")
     return figure
 
 
