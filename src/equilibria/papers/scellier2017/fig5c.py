@@ -6,7 +6,8 @@ from equilibria.papers.scellier2017.curves import claims, plot, run
 PRESETS = curves.presets(depth=3, epochs=150, seeds=1, free="blocks")
 _SAME = (
     curves.DIFFERS[0],
-    "the 0-phase by block descent in place of 500 Euler steps, to forces as small (see scellier2017/relaxation)",
+    "the 0-phase by block descent in place of 500 Euler steps, to forces as small; it may rest in another minimum, mostly "
+    "before learning (see scellier2017/relaxation)",
     *curves.DIFFERS[2:],
 )
 DIFFERS = {"quick": (*curves.SMALL, *_SAME), "paper": (*_SAME, "one seed")}
