@@ -189,7 +189,7 @@ def diagnose(
     shown = None
     if first in rows:
         shown = _dataset(
-            {n: np.asarray(v) for n, v in observe.of_data(jnp.asarray(np.asarray(rows[first], np.float32))).items()},
+            {n: np.asarray(v) for n, v in observe.of_data(np.asarray(rows[first], float)).items()},
             ("example",),
         )
     samples = np.asarray(end[first])
@@ -224,9 +224,9 @@ class _Observe(eqx.Module):
         return {"magnetisation": jnp.mean(rows, axis=-1), **seen}
 
     @eqx.filter_jit
-    def of_data(self, rows: Array) -> dict[str, Array]:
+    def of_data(self, values: ArrayLike) -> dict[str, Array]:
         """The same of data, whose energy is known where the other layers can be summed out."""
-        first = self.network.names[0]
+        rows, first = jnp.asarray(values), self.network.names[0]
         hidden = [name for name in self.network.names if name != first]
         alone = not any(set(coupling.ends) <= set(hidden) for coupling in self.network.couplings)
         energy = jnp.full(len(rows), jnp.nan)

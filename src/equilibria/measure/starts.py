@@ -13,6 +13,7 @@ from jax import Array
 
 from equilibria.model.network import Network, State
 from equilibria.model.units import Unit
+from equilibria.random import fold_in
 
 
 def starts(
@@ -41,7 +42,7 @@ def starts(
     if data:
         chosen = np.asarray(_picked(pick, len(next(iter(data.values()))), chains))
         for place, (name, values) in enumerate(data.items()):
-            rows = _with_means(network.layer(name).unit, values[chosen], jax.random.fold_in(pick, place))
+            rows = _with_means(network.layer(name).unit, values[chosen], fold_in(pick, place))
             state[name][chains:] = np.where(np.isnan(rows), state[name][chains:], rows)
     return {name: jnp.asarray(layer) for name, layer in state.items()}, kinds
 

@@ -55,14 +55,16 @@ def independent_sites(network: Network, data: Mapping[str, ArrayLike] | ArrayLik
     """
     given = by_layer(network, data, probabilities=True)
     biases = site_biases(network, given)
-    rows = {name: jnp.asarray(np.asarray(values, np.float32)) for name, values in given.items()}
-    alone = [float(_uncoupled(network.layer(name).unit, biases[name], values)) for name, values in rows.items()]
-    return sum(alone)
+    total = 0.0
+    for name, values in given.items():
+        total += float(_uncoupled(network.layer(name).unit, biases[name], np.asarray(values, float)))
+    return total
 
 
 @eqx.filter_jit
-def _uncoupled(unit: Unit, bias: Array, rows: Array) -> Array:
+def _uncoupled(unit: Unit, bias: Array, values: ArrayLike) -> Array:
     """The mean log-probability of rows of neurons that have biases alone."""
+    rows = jnp.asarray(values)
     weights = rows @ bias - jnp.sum(unit.self_energy(rows), axis=-1)
     return jnp.mean(weights) - jnp.sum(unit.cumulant(bias))
 
