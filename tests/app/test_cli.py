@@ -45,7 +45,7 @@ def test_help_and_list_import_nothing_heavy():
     code = """
 import sys, equilibria.app.cli
 equilibria.app.cli.main(["list"])
-try: equilibria.app.main(["--help"])
+try: equilibria.app.cli.main(["--help"])
 except SystemExit: pass
 print("heavy", *{"jax", "matplotlib", "xarray", "scipy", "sklearn", "equinox"} & set(sys.modules))
 """
@@ -204,7 +204,7 @@ def test_the_page_is_there_after_the_first_figure(monkeypatch, tmp_path, capsys)
 def test_figures_are_made_in_processes_side_by_side(tmp_path):
     code = """
 import sys
-from equilibria import __version__, papers
+from equilibria import papers
 from equilibria.app.cli import main
 if __name__ == "__main__":
     for id in list(papers.INDEX):

@@ -48,13 +48,15 @@ WRONG = {
         "--weights": WEIGHTS, "--labels": ("nobody",),
     },
     "train memory": TABLE | {"--sleep": (NAN, "-1")},
-    "train synapses": RUN | {"--hidden": COUNT, "--e-step": ("guess",)},
+    "train synapses": RUN | {"--hidden": COUNT, "--e-step": ("guess",), "--weights": WEIGHTS},
     "sample": {"--count": COUNT, "--sweeps": COUNT, "--temperature": HEAT, "--seed": SEED, "--out": ("file/draws.npy",)},
     "evaluate": {
         "--data": PATH, "--method": ("guess",), "--steps": COUNT, "--chains": COUNT, "--seed": SEED, "--array": ("rows",),
-        "--labels": ("nobody",),
+        "--labels": ("nobody",), "--weights": WEIGHTS,
     },
-    "diagnose": {"--data": PATH, "--sweeps": (*COUNT, "5"), "--chains": COUNT, "--seed": SEED, "--array": ("rows",)},
+    "diagnose": {
+        "--data": PATH, "--sweeps": (*COUNT, "5"), "--chains": COUNT, "--seed": SEED, "--array": ("rows",), "--temperature": HEAT,
+    },
     "export": {"--to": ("word",), "--out": ("file/machine.npz",)},
     "recall": {
         "--patterns": PATH, "--cue": ("no.png", "file", "large/bomb.png"), "--sleep": (NAN, "-1"), "--temperature": HEAT,

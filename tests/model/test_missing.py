@@ -35,7 +35,7 @@ def test_the_likelihood_sums_over_what_is_missing(machine, temperature):
 
 
 def test_both_ways_to_sum_agree(monkeypatch):
-    from equilibria.measure import missing
+    from equilibria.equilibrators import missing
 
     network = machines.with_biases(eq.rbm(9, 3, scale=1.0, key=5), 5)
     rows = np.random.default_rng(0).choice([0, 1, NAN], (20, 9), p=[0.4, 0.4, 0.2]).astype(np.float32)
