@@ -261,6 +261,8 @@ def test_planted_fields_are_found(visitor):
 def test_the_code_and_the_files_can_be_taken_away(visitor, tmp_path):
     visitor.go(RECALL)
     visitor.number("overlap")
+    # the theory's lines come by themselves, after the picture
+    visitor.wait("document.getElementById('stage').textContent.includes('retrieval ends')")
     visitor.page.keyboard.press("c")
     visitor.page.locator("#code-text").wait_for()
     code = visitor.page.locator("#code-text").inner_text()

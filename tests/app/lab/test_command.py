@@ -109,6 +109,24 @@ def test_a_lab_that_is_closed_while_it_begins_comes_to_its_end(monkeypatch):
     assert not lab.busy
 
 
+def test_what_was_told_to_end_before_it_had_begun_ends_all_its_threads():
+    from equilibria.app.lab.server import Served
+
+    served = Served(port=0, rooms=[])
+    served.lab.begin()
+    served.close()  # without the server's own word, which some versions of uvicorn do not give
+    assert not served.lab.busy
+
+
+def test_what_nobody_closes_is_closed_before_python_ends():
+    code = (
+        "import atexit, equilibria as eq; atexit.register(lambda: print('at work:', page._served.lab.busy));"
+        "page = eq.lab(port=0)"  # hooks run in reverse order: the lab's before the one that prints
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout) == (0, "at work: False\n"), ended.stderr
+
+
 def test_without_its_extra_the_command_says_in_one_line_what_to_install():
     code = (
         "import sys; sys.modules |= dict.fromkeys(['starlette', 'starlette.datastructures', 'uvicorn'])\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import socket
 import sys
@@ -104,12 +105,17 @@ class Lab:
                 there.wait()
         from equilibria.app.lab.rooms.room import room_class
 
+        def warm(name: str, how: str) -> None:
+            self._attempt(lambda: getattr(room_class(name), how)())
+
         for name in order:
-            self._attempt(room_class(name).warm)
+            warm(name, "warm")
             self.warm[name].set()
-            self._attempt(room_class(name).warm_soon)
+            warm(name, "warm_soon")
         for name in order:
-            self._attempt(room_class(name).warm_later)
+            warm(name, "warm_later")
+        if order and beside.ident is not None:
+            beside.join()
 
     def _first_room(self, there: threading.Event) -> None:
         from equilibria.app.lab.first import first_room
@@ -199,19 +205,23 @@ class Served:
             self.server.run(sockets=[self.socket])
 
     def start(self) -> Served:
-        """Serve from a thread of its own, beside a notebook."""
+        """Serve from a thread of its own, beside a notebook; what nobody closes is closed when Python ends."""
+        atexit.register(self.close)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],), name="lab server", daemon=True)
         self.thread.start()
         return self
 
     def close(self) -> None:
-        """End the server that `start` began, and wait for what it compiles: Python 3.13 aborts if it ends meanwhile."""
+        """End the server that `start` began, and wait for what it compiles: Python aborts if it ends meanwhile."""
+        atexit.unregister(self.close)
+        self.lab.close()  # older versions of uvicorn do not, where they are told to end before they have begun
         self.server.should_exit = True
         if self.thread is not None:
             self.thread.join(10)
         self.socket.close()
-        if self.lab.warming.is_alive():
-            self.lab.warming.join(60)
+        for thread in (self.lab.warming, self.lab.worker.thread):
+            if thread.is_alive():
+                thread.join(60)
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
