@@ -151,6 +151,8 @@ CALLS = {
     "spectrally_scaled": lambda: eq.spectrally_scaled(machine()),
     "to_spins": lambda: eq.to_spins(machine()),
     "to_binary": lambda: eq.to_binary(spins()),
+    "zero_sum": lambda: eq.zero_sum(machine()),
+    "standardised": lambda: eq.standardised(eq.rbm(weights=WEIGHTS, hidden=eq.Gaussian()), BITS),
     "save_network, load_network": stored,
     "save_synapses, load_synapses": remembered,
     "data.random_patterns": lambda: eq.data.random_patterns(3, 20, key=0),

@@ -104,4 +104,4 @@ def test_unknown_names_are_refused():
 def test_topics_to_cite_are_checked():
     with pytest.raises(ValueError, match=r"topic: got 'x'; allowed: .*'hopfield'"):
         eq.cite("x")
-    assert eq.cite().count("@") == 8
+    assert eq.cite().count("@") == 12

@@ -25,6 +25,7 @@ from .equilibrators.flow import Langevin as Langevin
 from .equilibrators.ladder import choose_rungs as choose_rungs
 from .equilibrators.mean_field import MeanField as MeanField
 from .equilibrators.reweight import Reweighted as Reweighted
+from .equilibrators.rooted import Rooted as Rooted
 from .equilibrators.sweep import Sweeps as Sweeps
 from .equilibrators.temper import Tempered as Tempered
 from .grids.grid import grid as grid
@@ -93,6 +94,8 @@ from .model.architectures import rbm as rbm
 from .model.couplings import Coupling as Coupling
 from .model.couplings import Dense as Dense
 from .model.couplings import Factored as Factored
+from .model.gauges import standardised as standardised
+from .model.gauges import zero_sum as zero_sum
 from .model.network import Layer as Layer
 from .model.network import Network as Network
 from .model.saving import load_network as load_network

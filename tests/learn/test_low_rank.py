@@ -61,6 +61,16 @@ def test_every_cluster_has_its_weight(case):
         assert (np.abs(found - shares) < 5 * np.sqrt(shares * (1 - shares) / 2000) + 0.02).all()
 
 
+def test_neurons_beyond_the_fit_leave_the_clusters_their_weights():
+    """Ten neurons with random couplings had changed the share of the larger cluster from 0.70 to 0.38."""
+    centres = np.stack([np.arange(60) % 2, 1 - np.arange(60) % 2])
+    rows, which = clusters(centres, [0.3, 0.7], 0.1, 2000)
+    start = eq.low_rank_start(rows, 14, components=1, scale=0.1, key=2)
+    draws = eq.sample(start.network, eq.Exact(), chains=4000, key=1)["visible"]
+    # Five sigma of 4,000 draws.
+    assert abs(nearest(draws, centres).mean() - which.mean()) < 5 * np.sqrt(0.21 / 4000)
+
+
 def test_it_explains_the_data_better_than_independent_neurons(case):
     rows, which, _, start = case
     alone = eq.independent_site_biases(eq.rbm(60, 1, scale=0.0, key=0), rows)
@@ -87,11 +97,32 @@ def test_spins_are_learned_as_well():
     assert start.log_partition == pytest.approx(eq.log_partition(start.network).value, abs=0.1)
 
 
+def test_sites_of_several_states_start_so_too():
+    """Two clusters of sequences of forty letters: ln Z, shares and draws against enumeration."""
+    rng = np.random.default_rng(0)
+    centres, which = rng.integers(0, 3, (2, 40)), rng.random(3000) < 0.7
+    letters = np.where(rng.random((3000, 40)) < 0.15, rng.integers(0, 3, (3000, 40)), centres[which.astype(int)])
+    rows, ends = eq.data.one_hot(letters, 3), eq.data.one_hot(centres, 3)
+    for components in (1, 2):
+        start = eq.low_rank_start(rows, 10, visible=eq.Potts(3), components=components, scale=0.0, key=0)
+        assert start.log_partition == pytest.approx(eq.log_partition(start.network).value, abs=0.1)
+        assert start.likelihood == pytest.approx(eq.log_likelihood(start.network, rows).value, abs=0.1)
+        for draws in (eq.sample(start.network, eq.Exact(), chains=4000, key=1)["visible"], start.draws(4000, key=2)):
+            # Five sigma of 4,000 draws.
+            assert abs(nearest(draws, ends).mean() - which.mean()) < 5 * np.sqrt(0.21 / 4000)
+
+
 def test_what_does_not_fit_is_refused():
     rows = np.eye(6)
     with pytest.raises(ValueError, match=r"components: got 5; allowed: from 1 to 4"):
         eq.low_rank_start(rows, 3, components=5, key=0)
-    with pytest.raises(ValueError, match=r"visible: got Gaussian units; allowed: two-valued"):
+    with pytest.raises(ValueError, match=r"visible: got Gaussian units; allowed: sites of some states each"):
         eq.low_rank_start(rows, 3, visible=eq.Gaussian(), key=0)
+    with pytest.raises(ValueError, match=r"visible: got OneHot units; allowed: sites of some states each"):
+        eq.low_rank_start(rows, 3, visible=eq.OneHot(), key=0)
+    with pytest.raises(ValueError, match=r"hidden: got Gaussian units; allowed: two-valued"):
+        eq.low_rank_start(rows, 3, hidden=eq.Gaussian(), key=0)
+    with pytest.raises(ValueError, match=r"data: got 6 neurons; allowed: a multiple of the 4 states"):
+        eq.low_rank_start(rows, 3, visible=eq.Potts(4), key=0)
     with pytest.raises(ValueError, match=r"data: got 2 among the values"):
         eq.low_rank_start(2 * rows, 3, key=0)

@@ -207,6 +207,34 @@ def test_chains_that_remember_their_start_are_told():
     assert watch.found == {}
 
 
+def test_clusters_of_one_energy_in_other_shares_are_told_by_projections():
+    """Two clusters that mirror one another: chains from noise find both alike, chains from data keep nine to one."""
+    pattern = np.where(np.arange(12) % 2, 1.0, -1.0)
+    layers = [eq.Layer("visible", eq.Spin(), np.zeros(12)), eq.Layer("hidden", eq.Spin(), np.zeros(2))]
+    rng = np.random.default_rng(0)
+    rows = pattern * np.where(rng.random((400, 1)) < 0.1, -1, 1) * np.where(rng.random((400, 12)) < 0.05, -1, 1)
+    for scale, mixes in ((1.5, False), (0.05, True)):
+        weights = scale * np.stack([pattern, pattern], axis=1)
+        network = eq.Network(layers, [eq.Dense(("visible", "hidden"), weights)])
+        watch = eq.WatchMixing(rows)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            watch.record(1, network, {})
+        told = [str(item.message) for item in caught]
+        assert len(told) == (not mixes)
+        assert all(
+            "projections on component 0 of the data of chains from noise and from data are" in text for text in told
+        )
+
+
+def test_data_that_vary_in_nothing_or_miss_something_everywhere_have_no_components():
+    network = eq.rbm(4, 2, scale=0.01, key=0)
+    for rows in (np.ones((3, 4)), np.array([[1.0, np.nan, 0.0, 1.0], [np.nan, 1.0, 0.0, 1.0]])):
+        watch = eq.WatchMixing(rows, sweeps=20)
+        watch.record(1, network, {})
+        assert watch.found == {}
+
+
 def test_chains_are_compared_from_an_update_on_and_with_grey_data():
     weights = np.full((12, 2), 4.0)
     layers = [eq.Layer("visible", eq.Binary(), np.full(12, -4.0)), eq.Layer("hidden", eq.Binary(), np.full(2, -32.0))]

@@ -18,16 +18,20 @@ where chains do not mix, are then behind.
 from __future__ import annotations
 
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
+import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 from scipy.optimize import minimize
 
 from equilibria import check
+from equilibria.compiled import array
+from equilibria.equilibrators.rooted import Root, Rooted
+from equilibria.equilibrators.temper import Tempered
+from equilibria.learn.contrast import Recipe
 from equilibria.learn.mesh import Mesh, mesh_over
 from equilibria.model.architectures import rbm
 from equilibria.model.network import Network
@@ -50,7 +54,7 @@ class LowRank(NamedTuple):
         directions: (components, size), the principal directions.
         mesh: the mesh that all of it was computed on.
         shares: (nodes,), the probability of each node.
-        fields: (size,), of the independent neurons that the mesh weighs.
+        root: draws of all its layers, a function of a key and a number of chains.
     """
 
     network: Network
@@ -59,15 +63,47 @@ class LowRank(NamedTuple):
     directions: np.ndarray
     mesh: Mesh
     shares: np.ndarray
-    fields: np.ndarray
+    root: Root
 
     def draws(self, count: int, *, key: Array | int) -> Array:
-        """Configurations of the visible neurons: a node of the mesh each, and neurons independent of one another given it."""
-        node_key, draw_key = jax.random.split(as_key(key))
-        uniform = np.asarray(jax.random.uniform(node_key, (check.count("count", count),)), np.float64)
-        chosen = np.searchsorted(np.cumsum(self.shares), uniform * self.shares.sum()).clip(max=len(self.shares) - 1)
-        fields = self.fields + self.mesh.tilts[chosen] @ self.directions
-        return self.network.layers[0].unit.sample(draw_key, jnp.asarray(fields, float))
+        """Configurations of the visible neurons, independent of one another: a node of the mesh each, then three sweeps."""
+        return self.root(as_key(key), check.count("count", count))[self.network.names[0]]
+
+    @overload
+    def rooted(self, how: Tempered) -> Rooted: ...
+    @overload
+    def rooted(self, how: Recipe) -> Recipe: ...
+    def rooted(self, how: Tempered | Recipe) -> Rooted | Recipe:
+        """A way to sample, or a recipe, whose chains exchange along networks that begin at this machine.
+
+        The copies on the last rung are then drawn anew in every round, in place of chains that stay in a cluster there.
+
+        Args:
+            how: `Tempered(ladder=...)` along a ladder whose first network is this one, such as the `Trajectory` of a run that
+                began here; or `tempered(along="training")`, for `train` from here.
+
+        Returns:
+            The same with the draws of this machine on the last rung (`Rooted`).
+
+        Raises:
+            ValueError: if it is neither, or the first network of the ladder is another one.
+
+        >>> import equilibria as eq
+        >>> start = low_rank_start(np.repeat(np.eye(2), 3, axis=1), 4, components=1, key=0)
+        >>> type(start.rooted(eq.tempered(1, along="training")).minus.how).__name__
+        'Rooted'
+        """
+        if isinstance(how, Recipe):
+            if how.minus is None:
+                check.refuse("how", "a recipe without a minus phase", 'tempered(along="training")')
+            minus = eqx.tree_at(lambda phase: phase.how, how.minus, Rooted(how.minus.how, self.root))  # type: ignore[arg-type]
+            return eqx.tree_at(lambda recipe: recipe.minus, how, minus)
+        rooted = Rooted(how, self.root)
+        if how.networks is not None:
+            last = jax.tree.map(lambda leaf: leaf[-1], how.networks)
+            if not eqx.tree_equal(last, self.network):
+                check.refuse("how", "a ladder that begins with another network", "one whose first network is `network`")
+        return rooted
 
 
 def low_rank_start(
@@ -86,7 +122,7 @@ def low_rank_start(
     Args:
         data: (examples, size).
         hidden_size: the number of hidden neurons.
-        visible: the kind of the visible neurons, two-valued.
+        visible: the kind of the visible neurons: two-valued, or Potts.
         hidden: the kind of the hidden neurons, two-valued.
         components: how many principal directions, at most 4; by default those, at most 2, whose variance is that of two average
             neurons or more.
@@ -107,11 +143,13 @@ def low_rank_start(
     >>> start.network.couplings[0].weights.shape, start.draws(5, key=1).shape
     ((6, 4), (5, 6))
     """
-    for name, unit in (("visible", visible), ("hidden", hidden)):
-        if not unit.two_valued:
-            check.refuse(name, f"{type(unit).__name__} units", "two-valued units, Binary or Spin")
+    if not hidden.two_valued:
+        check.refuse("hidden", f"{type(hidden).__name__} units", "two-valued units, Binary or Spin")
     rows = np.asarray(data, np.float64)
     check.shape("data", rows, (None, None))
+    visible.check_size("data", rows.shape[1])
+    if (choices := visible.choices(rows.shape[1])) is None or choices.shape[1] == rows.shape[1] > 1:
+        check.refuse("visible", f"{type(visible).__name__} units", "sites of some states each: Binary, Spin or Potts")
     visible.check("data", rows, probabilities=True)
     size = check.count("hidden_size", hidden_size)
     start = rbm(rows.shape[1], size, visible=visible, hidden=hidden, scale=scale, key=key)
@@ -125,16 +163,17 @@ def low_rank_start(
     weights[:, : len(fit.weights)] = (fit.weights @ directions).T
     biases = np.zeros(size)
     biases[: len(fit.biases)] = fit.biases
-    network = rbm(
-        weights=weights, visible=visible, hidden=hidden, visible_bias=base + fit.field @ directions, hidden_bias=biases
-    )
-    rest = (size - len(fit.weights)) * float(hidden.cumulant(jnp.zeros(())))
+    # The mean pull of the neurons that were not fitted is taken back: small as it is, it would shift the clusters' shares.
+    rest_pull = weights[:, len(fit.weights) :].sum(1) * float(_mean(hidden, np.zeros(())))
+    field = base + fit.field @ directions - rest_pull
+    network = rbm(weights=weights, visible=visible, hidden=hidden, visible_bias=field, hidden_bias=biases)
+    rest = (size - len(fit.weights)) * float(_cumulant(hidden, np.zeros(())))
     logs = mesh.log_weights + _potential(mesh.nodes, fit, hidden)
     log_z = np.logaddexp.reduce(logs)
     likelihood = np.mean(rows @ base + _potential(rows @ directions.T, fit, hidden)) - log_z
-    return LowRank(
-        network, float(log_z + rest), float(likelihood), directions, mesh, np.exp(logs - log_z), base
-    )  # fmt: skip
+    shares = np.exp(logs - log_z)
+    root = Root(network, *(array(part) for part in (base, directions, mesh.tilts, np.cumsum(shares))))
+    return LowRank(network, float(log_z + rest), float(likelihood), directions, mesh, shares, root)
 
 
 class _Fit(NamedTuple):
@@ -163,12 +202,12 @@ def _potential(points: np.ndarray, fit: _Fit, hidden: Unit) -> np.ndarray:
 
 def _cumulant(unit: Unit, fields: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True):
-        return np.asarray(unit.cumulant(jnp.asarray(fields)))
+        return np.asarray(unit.cumulant(array(fields)))
 
 
 def _mean(unit: Unit, fields: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True):
-        return np.asarray(unit.mean(jnp.asarray(fields)))
+        return np.asarray(unit.mean(array(fields)))
 
 
 def _fitted(mesh: Mesh, seen: np.ndarray, hidden: Unit, count: int) -> _Fit:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from itertools import product
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
+from equilibria.compiled import array
 from equilibria.model.units import Unit
 
 _POINTS = {1: 400, 2: 90, 3: 36, 4: 20}  # of the mesh along each direction at most
@@ -38,7 +41,7 @@ def mesh_over(unit: Unit, base: np.ndarray, directions: np.ndarray, seen: np.nda
     """A mesh over where the data are and some way beyond, with the weight of independent neurons at each node.
 
     Args:
-        unit: of the neurons.
+        unit: of the neurons, with a finite number of states.
         base: (size,), their fields.
         directions: (components, size), orthogonal.
         seen: (examples, components), the projections of the data.
@@ -51,15 +54,15 @@ def mesh_over(unit: Unit, base: np.ndarray, directions: np.ndarray, seen: np.nda
     >>> abs(np.logaddexp.reduce(even.log_weights) - 30 * np.log(2)) < 0.05  # of 2^30 configurations
     np.True_
     """
-    count = len(directions)
+    count, choices = len(directions), np.asarray(unit.choices(len(base)), np.float64)
     with jax.enable_x64(True):
-        width = np.sqrt(np.asarray(unit.variance(jnp.asarray(base))) @ (directions**2).T)
+        width = np.sqrt(np.diagonal(np.asarray(_seen(unit, array(base), array(directions))[2])))
         axes = []
         for axis in range(count):
             low, high = seen[:, axis].min() - 6 * width[axis], seen[:, axis].max() + 6 * width[axis]
             # No projection lies outside of what all neurons together can give.
-            ends = np.sort([value * directions[axis] for value in unit.range], axis=0).sum(1)
-            low, high = max(low, ends[0]), min(high, ends[1])
+            each = directions[axis].reshape(-1, choices.shape[1]) @ choices.T  # of every site in each of its states
+            low, high = max(low, each.min(1).sum()), min(high, each.max(1).sum())
             points = int(np.clip(np.ceil((high - low) / (_SPACING * width[axis])), 8, _POINTS[count]))
             axes.append(np.linspace(low, high, points + 2)[1:-1])
         nodes = np.array(list(product(*axes)))
@@ -76,11 +79,8 @@ def _saddles(
     """The tilt at which independent neurons have each node as their mean projection, ln rho there, and where there is one."""
 
     def at(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        fields = jnp.asarray(base + tilt @ directions)
-        total = np.asarray(unit.cumulant(fields)).sum(1)
-        mean = np.asarray(unit.mean(fields)) @ directions.T
-        bend = np.einsum("ni,ai,bi->nab", np.asarray(unit.variance(fields)), directions, directions)
-        return total, mean, bend
+        found = _seen(unit, array(base + tilt @ directions), array(directions))
+        return np.asarray(found[0]), np.asarray(found[1]), np.asarray(found[2])
 
     tilts = np.zeros_like(nodes)
     value = np.full(len(nodes), -np.inf)
@@ -102,3 +102,14 @@ def _saddles(
     sign, determinant = np.linalg.slogdet(2 * np.pi * bend)
     good = (np.abs(mean - nodes).max(1) < 1e-6) & (sign > 0)
     return tilts, total - (tilts * nodes).sum(1) - determinant / 2, good
+
+
+@eqx.filter_jit
+def _seen(unit: Unit, fields: Array, directions: Array) -> tuple[Array, Array, Array]:
+    """Of independent neurons: the logarithm of the sum over their states, the mean projections, and these' covariance.
+
+    The covariance is how the mean projections follow tilts along the directions.
+    """
+    alike = [jnp.broadcast_to(direction, fields.shape) for direction in directions]
+    moved = [jax.jvp(unit.mean, (fields,), (tangent,))[1] @ directions.T for tangent in alike]
+    return jnp.sum(unit.cumulant(fields), axis=-1), unit.mean(fields) @ directions.T, jnp.stack(moved, axis=-1)

@@ -23,7 +23,11 @@ _STEADY = (
     0.75,
     1.5,
 )  # growth per update in one doubling of the steps over that in the one before: 1 is a straight line
-_APART = 1.0  # standard deviations of the energy between chains from noise and from data
+# Standard deviations between chains from noise and from data of which they are told: so many standard errors of chains that
+# are independent of one another, of which there are few looks in a run, and never less than what matters.
+_ERRORS, _MATTERS = 4.0, 0.5
+_COMPONENTS = 3  # principal components of the data that are looked at beside the energy
+_ROWS = 1000  # examples that these are found from
 
 
 class WatchMixing(Callback):
@@ -32,7 +36,8 @@ class WatchMixing(Callback):
     Where persistent chains do not cross between clusters, the gradient cannot mend the clusters' weights, and the largest
     singular value grows by the same amount in every update; in a machine that learns in equilibrium it slows down. And
     with data at hand, whenever the number of updates has doubled, chains from random starts and from data make some
-    sweeps: if their energies stay apart, draws of the machine depend on where they begin.
+    sweeps: if their energies stay apart, or their projections on the first principal components of the data, draws of the
+    machine depend on where they begin. Clusters of one energy, in other shares, show in the projections alone.
 
     Args:
         data: (examples, size) for the first layer, or between its unit's values; None looks at singular values only.
@@ -70,6 +75,7 @@ class WatchMixing(Callback):
         self.data, self.stop, self.coupling = None if data is None else np.asarray(data), stop, coupling
         self.sweeps, self.chains, self.key = check.count("sweeps", sweeps), check.count("chains", chains), as_key(key)
         self.first = check.count("first", first)
+        self._components: np.ndarray | None = None
         self.begin()
 
     def begin(self) -> None:
@@ -128,9 +134,25 @@ class WatchMixing(Callback):
         at_random = state[first][self.chains :]
         state[first] = state[first].at[self.chains :].set(jnp.where(jnp.isnan(chosen), at_random, chosen))
         state = swept(network, state, jnp.ones(()), jnp.asarray(self.sweeps), run)
-        energies = np.asarray(conditioned(network, (), 1.0).summed_out(state), np.float64)
-        noise, data = energies[: self.chains], energies[self.chains :]
-        gap = abs(noise.mean() - data.mean()) / max(np.sqrt((noise.var() + data.var()) / 2), 1e-12)
-        if gap < _APART:
+        looked = {"energies": np.asarray(conditioned(network, (), 1.0).summed_out(state), np.float64)}
+        along = np.asarray(state[first], np.float64) @ self._directions(rows).T
+        looked |= {f"projections on component {place} of the data": part for place, part in enumerate(along.T)}
+        gaps = {name: _gap(values[: self.chains], values[self.chains :]) for name, values in looked.items()}
+        worst = max(gaps, key=lambda name: gaps[name])
+        if gaps[worst] < max(_ERRORS * np.sqrt(2 / self.chains), _MATTERS):
             return None
-        return f"energies of chains from noise and from data are {gap:.1f} deviations apart after {self.sweeps} sweeps"
+        return f"{worst} of chains from noise and from data are {gaps[worst]:.1f} deviations apart after {self.sweeps} sweeps"
+
+    def _directions(self, rows: np.ndarray) -> np.ndarray:
+        """The first principal components of examples that miss nothing, found once; none where these do not vary."""
+        if self._components is None:
+            known = rows[~np.isnan(rows).any(1)]
+            some = np.asarray(known[:: -(-len(known) // _ROWS) or 1], np.float64)
+            _, sizes, components = np.linalg.svd(some - some.mean(0) if len(some) else some, full_matrices=False)
+            self._components = components[:_COMPONENTS][sizes[:_COMPONENTS] > 0]
+        return self._components
+
+
+def _gap(first: np.ndarray, second: np.ndarray) -> float:
+    """How far two means are apart, in standard deviations within the two."""
+    return float(abs(first.mean() - second.mean()) / max(np.sqrt((first.var() + second.var()) / 2), 1e-12))
