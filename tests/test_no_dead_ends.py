@@ -37,6 +37,22 @@ def test_words_are_no_data(data):
         eq.train(machine(), data, eq.cd(1), epochs=1, key=0)
 
 
+def test_words_and_rows_of_several_lengths_name_their_argument():
+    memory = eq.hopfield(np.ones((1, 4)))
+    for call, argument in {
+        lambda rows: eq.train(machine(), rows, eq.cd(1), epochs=1, key=0): r"data\['visible'\]",
+        lambda rows: eq.log_likelihood(machine(), rows): r"data\['visible'\]",
+        lambda rows: eq.equilibrate(memory, eq.Sweeps(1), rows, key=0): r"start\['neurons'\]",
+        lambda rows: eq.overlap(DATA, rows): "pattern",
+    }.items():
+        for given, rows in {
+            "values of type <U1": [list("abcd")],
+            "rows of several lengths": [[1, 0, 1, 0], [1]],
+        }.items():
+            with pytest.raises(ValueError, match=f"{argument}: got {given}"):
+                call(rows)
+
+
 def test_grey_data_are_told_what_they_need():
     with pytest.raises(ValueError, match=r"got 0\.5 among the values; allowed: only .* probabilities=True"):
         eq.train(machine(), np.full((3, 4), 0.5), eq.cd(1), epochs=1, key=0)

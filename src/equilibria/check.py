@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -204,16 +204,26 @@ def shape(argument: str, given: T, allowed: tuple[int | None, ...]) -> T:
         What was given.
 
     Raises:
-        ValueError: if it has other axes.
+        ValueError: if it has other axes, rows of several lengths, or words in place of numbers.
 
     >>> shape("pattern", np.zeros((7, 3)), (3,)).shape
     (7, 3)
+    >>> shape("pattern", [[1, 0, 1], [1, 0]], (3,))
+    Traceback (most recent call last):
+    ValueError: pattern: got rows of several lengths; allowed: shape (..., 3)
     """
-    actual = np.shape(cast(Any, given))
+    sizes = ", ".join("any" if size is None else str(size) for size in allowed)
+    try:
+        # A list is made an array once here; arrays, also JAX's, are asked for their shape alone.
+        held: Any = given if hasattr(given, "shape") else np.asarray(given)
+    except ValueError:
+        refuse(argument, "rows of several lengths", f"shape (..., {sizes})")
+    if getattr(getattr(held, "dtype", None), "kind", "f") in "SU":
+        refuse(argument, f"values of type {held.dtype}", "numbers")
+    actual = np.shape(held)
     last = actual[len(actual) - len(allowed) :]
     fits = len(actual) >= len(allowed) and all(want in (None, have) for want, have in zip(allowed, last, strict=True))
     if not fits:
-        sizes = ", ".join("any" if size is None else str(size) for size in allowed)
         refuse(argument, f"shape {actual}", f"shape (..., {sizes})")
     return given
 

@@ -53,7 +53,8 @@ _SOURCES: dict[str, tuple[tuple[str, ...], str]] = {
   journal = {Proceedings of the National Academy of Sciences},
   volume = {79},
   pages = {2554--2558},
-  year = {1982}
+  year = {1982},
+  doi = {10.1073/pnas.79.8.2554}
 }""",
     ),
     "amit1987": (
@@ -64,7 +65,57 @@ _SOURCES: dict[str, tuple[tuple[str, ...], str]] = {
   journal = {Annals of Physics},
   volume = {173},
   pages = {30--67},
-  year = {1987}
+  year = {1987},
+  doi = {10.1016/0003-4916(87)90092-3}
+}""",
+    ),
+    "fachechi2019": (
+        ("dreaming",),
+        """@article{fachechi2019,
+  author = {Fachechi, Alberto and Agliari, Elena and Barra, Adriano},
+  title = {Dreaming neural networks: forgetting spurious memories and reinforcing pure ones},
+  journal = {Neural Networks},
+  volume = {112},
+  pages = {24--40},
+  year = {2019},
+  doi = {10.1016/j.neunet.2019.01.006}
+}""",
+    ),
+    "agliari2022": (
+        ("examples",),
+        """@article{agliari2022,
+  author = {Agliari, Elena and Alemanno, Francesco and Barra, Adriano and De Marzo, Giordano},
+  title = {The emergence of a concept in shallow neural networks},
+  journal = {Neural Networks},
+  volume = {148},
+  pages = {232--253},
+  year = {2022},
+  doi = {10.1016/j.neunet.2022.01.017}
+}""",
+    ),
+    "alemanno2023": (
+        ("examples",),
+        """@article{alemanno2023,
+  author = {Alemanno, Francesco and Aquaro, Miriam and Kanter, Ido and Barra, Adriano and Agliari, Elena},
+  title = {Supervised {Hebbian} learning},
+  journal = {EPL},
+  volume = {141},
+  pages = {11001},
+  year = {2023},
+  doi = {10.1209/0295-5075/aca55f}
+}""",
+    ),
+    "laborieux2021": (
+        ("equilibrium_propagation",),
+        """@article{laborieux2021,
+  author = {Laborieux, Axel and Ernoult, Maxence and Scellier, Benjamin and Bengio, Yoshua and Grollier, Julie and
+            Querlioz, Damien},
+  title = {Scaling equilibrium propagation to deep {ConvNets} by drastically reducing its gradient estimator bias},
+  journal = {Frontiers in Neuroscience},
+  volume = {15},
+  pages = {633674},
+  year = {2021},
+  doi = {10.3389/fnins.2021.633674}
 }""",
     ),
     "hinton2002": (
@@ -75,7 +126,8 @@ _SOURCES: dict[str, tuple[tuple[str, ...], str]] = {
   journal = {Neural Computation},
   volume = {14},
   pages = {1771--1800},
-  year = {2002}
+  year = {2002},
+  doi = {10.1162/089976602760128018}
 }""",
     ),
     "tieleman2008": (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 import sys
 import threading
 import time
@@ -14,11 +16,15 @@ from tqdm import tqdm
 
 Progress = Callable[..., "tqdm[Any]"]
 _DELAY = 2.0  # seconds of work that nobody needs to be told of
+_LOG = logging.getLogger(__name__)
+_BETWEEN = 10.0  # seconds between two lines of the log
 _WITHOUT_PACE = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
 def progress(work: int | Iterable[Any], label: str, unit: str = "step", *, show: bool | None = None) -> tqdm[Any]:
     """A progress bar on stderr, with rate and remaining time, for work that lasts longer than two seconds.
+
+    Whether it is shown or not, Python's logging is told at level INFO every ten seconds how far the work has come.
 
     Args:
         work: what to go through, or how many steps there are; count them by iterating or, between compiled chunks, with
@@ -37,12 +43,64 @@ def progress(work: int | Iterable[Any], label: str, unit: str = "step", *, show:
     ...         _ = bar.update(25)
     """
     items = range(work) if isinstance(work, int) else work
-    return tqdm(items, desc=label, unit=unit, **_options(show))
+    return _Counted(items, desc=label, unit=unit, **_options(show))
 
 
 def _options(show: bool | None) -> dict[str, Any]:
     disable = None if show is None else not show
     return {"delay": _DELAY, "file": sys.stderr, "disable": disable, "leave": False}
+
+
+class _Told:
+    """How far work has come, in a line of the log every ten seconds and at the end: what a bar is where nobody looks on."""
+
+    def __init__(self, label: str, unit: str, total: float | None):
+        self.label, self.unit, self.total = label, unit, total
+        self.began = self.last = time.monotonic()
+        self.shown = math.inf  # what the last line said; no line was there yet
+
+    def __call__(self, done: float) -> None:
+        now = time.monotonic()
+        if now - self.last >= _BETWEEN:
+            self.last, self.shown = now, done
+            count = f"{done:,}" if self.total is None else f"{done:,} of {self.total:,}"
+            _LOG.info("%s: %s %ss after %.0f s", self.label, count, self.unit, now - self.began)
+
+    def end(self, done: float) -> None:
+        """The last line, once, if there was one before."""
+        if self.shown < done:
+            self.last = -math.inf
+            self(done)
+        self.shown = self.last = math.inf
+
+
+class _Counted(tqdm):
+    """A bar of tqdm that counts, and tells the log, even where it is not shown."""
+
+    def __init__(self, items: Iterable[Any], **options: Any):
+        super().__init__(items, **options)
+        self.done = 0
+        self.told = _Told(options["desc"], options["unit"], self.total)
+
+    def __iter__(self) -> Iterator[Any]:
+        with self:
+            for item in self.iterable:
+                yield item
+                self.update()
+
+    def update(self, n: float | None = 1) -> bool | None:
+        self.done += int(n or 0)
+        self.told(self.done)
+        return super().update(n)
+
+    def close(self) -> None:
+        _end(self)
+        super().close()
+
+
+def _end(bar: Any) -> None:
+    if hasattr(bar, "told"):  # tqdm also closes what could not be made
+        bar.told.end(bar.done)
 
 
 class CompiledBar(tqdm):
@@ -69,6 +127,7 @@ class CompiledBar(tqdm):
             total=stop, initial=start, desc=f"{label}, compiling", unit=unit, bar_format=_WITHOUT_PACE, **_options(show)
         )
         self.label, self.compiling = label, True
+        self.done, self.told = start, _Told(label, unit, stop)
         self.timer: threading.Timer | None = None
         if not self.disable:
             self.timer = threading.Timer(_DELAY, self._appear)
@@ -87,6 +146,8 @@ class CompiledBar(tqdm):
         Args:
             step: where the work stands now.
         """
+        self.done = step
+        self.told(step)
         if self.disable:
             return
         if not self.compiling:
@@ -114,6 +175,7 @@ class CompiledBar(tqdm):
     def close(self) -> None:
         """Take the bar away."""
         self.compiling = False
+        _end(self)
         timer: threading.Timer | None = getattr(self, "timer", None)
         if timer is not None:
             timer.cancel()

@@ -15,6 +15,7 @@ import equilibria as eq
 from equilibria.data import read_table
 from equilibria.data.tables import raw
 from equilibria.data.tables import text as text_files
+from equilibria.data.tables.reading import read_column
 
 BITS = np.random.default_rng(0).integers(0, 2, (12, 5))
 NAMES = ["alpha", "beta", "gamma", "delta", "epsilon"]
@@ -216,6 +217,29 @@ def test_anndata_dense_and_sparse(tmp_path, form):
     np.testing.assert_array_equal(table.values, BITS)
     assert (table.names, table.ids[3]) == (tuple(NAMES), "cell3")
     np.testing.assert_array_equal(read_table(tmp_path / "t.h5ad", array="layers/counts").values, 3 * BITS)
+
+
+def test_words_of_each_cell_are_read_as_anndata_keeps_them(tmp_path):
+    """By category, in any letters, or with a mask; what is missing is said, and codes beyond the categories are refused."""
+    annotated(path := tmp_path / "t.h5ad", BITS)
+    words = np.array(["B", "naïve T", "B", "NK"] * 3)
+    categories, codes = np.unique(words, return_inverse=True)
+    with h5py.File(path, "a") as file:
+        file["obs/plain"] = [word.encode() for word in words]
+        file["obs/type/categories"], file["obs/type/codes"] = categories.tolist(), codes.astype(np.int8)
+        file["obs/dose/values"], file["obs/dose/mask"] = np.arange(12), np.zeros(12, bool)
+    for name in ("obs/plain", "obs/type"):
+        np.testing.assert_array_equal(read_column(path, 12, array=name), words)
+    np.testing.assert_array_equal(read_column(path, 12, array="obs/dose"), np.arange(12))
+    for name, place, value, message in (
+        ("obs/type/codes", 4, -1, "got a missing cell in row 5"),
+        ("obs/dose/mask", 6, True, "got a missing cell in row 7"),
+        ("obs/type/codes", 4, 9, "t.h5ad, which cannot be read"),
+    ):
+        with h5py.File(path, "a") as file:
+            file[name][place] = value
+        with pytest.raises(ValueError, match=message):
+            read_column(path, 12, array=name.rpartition("/")[0])
 
 
 def test_sparse_indices_beyond_the_matrix_are_refused(tmp_path):

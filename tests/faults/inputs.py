@@ -55,7 +55,8 @@ WRONG = {
         "--labels": ("nobody",), "--weights": WEIGHTS,
     },
     "diagnose": {
-        "--data": PATH, "--sweeps": (*COUNT, "5"), "--chains": COUNT, "--seed": SEED, "--array": ("rows",), "--temperature": HEAT,
+        "--data": PATH, "--sweeps": (*COUNT, "5"), "--chains": COUNT, "--seed": SEED, "--array": ("rows",),
+        "--temperature": HEAT,
     },
     "export": {"--to": ("word",), "--out": ("file/machine.npz",)},
     "recall": {

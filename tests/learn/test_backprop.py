@@ -76,6 +76,37 @@ def test_exact_gradients_agree_and_equilibrium_propagation_approaches_them(case)
         assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.3)
 
 
+def test_a_layer_coupled_to_itself_has_a_gradient_that_keeps_it_symmetric():
+    """In float64, against finite differences along symmetric changes; no neuron comes to pull on itself."""
+    units = (eq.Gaussian(), Graded(), eq.Gaussian())
+    with jax.enable_x64(True):
+        network = double(machines.with_biases(eq.dense((4, 5, 3), units=units, gain=0.3, key=3), 3))
+        batch, settle = double(BATCH), eq.GradientFlow(5000, 0.2, tolerance=1e-14)
+        direction = jax.tree.map(
+            lambda leaf, learned: jnp.cos(jnp.arange(leaf.size, dtype=float)).reshape(leaf.shape) * learned,
+            network, trainable(network),
+        )  # fmt: skip
+        turned = [each.weights + each.weights.T - 2 * jnp.diag(jnp.diag(each.weights)) if each.lateral else each.weights
+                  for each in direction.couplings]  # fmt: skip
+        direction = eqx.tree_at(lambda n: [each.weights for each in n.couplings], direction, turned)
+
+        def objective(width):
+            moved = jax.tree.map(lambda leaf, step: leaf + width * step, network, direction)
+            rest = eq.equilibrate(moved, settle, world=eq.Clamp("input", batch["input"]))
+            return float(jnp.mean(eq.squared_error(rest["output"], batch["output"])))
+
+        slope = (objective(1e-5) - objective(-1e-5)) / 2e-5
+        for rule in (recurrent_backprop(free=settle, steps=1000), unrolled_backprop(1000, how=settle)):
+            found = rule.step(network, batch, carry={}, key=None).gradient
+            assert slope == pytest.approx(leaves(found) @ leaves(direction), rel=1e-6)
+            for coupling in found.couplings:
+                if coupling.lateral:
+                    np.testing.assert_allclose(coupling.weights, coupling.weights.T, atol=1e-14)
+                    assert not np.diag(coupling.weights).any()
+        lateral = np.abs(np.concatenate([np.ravel(each.weights) for each in found.couplings if each.lateral]))
+        assert lateral.max() > 0.01
+
+
 def test_without_feedback_the_feedforward_gradient_is_plain_back_propagation():
     def objective(weights):
         hidden = jnp.clip(batch["input"] @ weights[0] + NET.layers[1].bias, 0, 1)
@@ -214,6 +245,10 @@ REFUSED = {
         lambda: eq.train(NET, tuple(BATCH.values()), eq.equilibrium_propagation(), epochs=1,
                          optimiser=scale_by_coupling([0.1]), key=0),
         r"factors: got 1 numbers; allowed: one for each of the 2 couplings",
+    ),
+    "sweeps in random order": (
+        lambda: train(recurrent_backprop(), eq.dense((4, 5, 3), units=eq.Clipped(), key=0)),
+        r"free: got Sweeps; allowed: one that draws nothing, such as GradientFlow\(100\)",
     ),
     "an overshoot": (lambda: Descent(3, 1.5), r"over_relaxation: got 1.5; allowed: finite and > -1 and <= 0.95"),
     "spins that overshoot": (

@@ -38,3 +38,12 @@ def test_an_estimate_shows_value_and_error_with_its_note_escaped():
     shown = eq.Estimate(-84.3, 0.2, note="<chains> did not mix")._repr_html_()
     assert "-84.30 ± 0.20" in shown
     assert "&lt;chains&gt; did not mix" in shown
+
+
+def test_a_diagnosis_shows_its_verdict_and_every_number_that_it_prints():
+    found = eq.diagnose(eq.rbm(6, 3, key=0), np.eye(6), how=eq.Sweeps(40), chains=4, draws=20, key=1)
+    shown = found._repr_html_()
+    assert f"<b>{found.verdict}</b>" in shown
+    for line in str(found).split("\n")[3:8]:  # of energy, magnetisation and three components
+        assert "".join(f"<td>{cell}</td>" for cell in line.split()) in shown
+    assert "nearest neighbours, data starts" in shown

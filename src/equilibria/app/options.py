@@ -168,7 +168,7 @@ class Classifier(WeighedOptions):
     Attributes:
         target: the column to predict, of words or numbers.
         labels: what to predict where it is no column: a file of one word or number for each example, or an array in the
-            table's own file.
+            table's own file, such as obs/cell_type of a .h5ad file.
         layers: numbers of hidden neurons, from the features up.
         nudge: strength of the nudge.
         sweeps: of the free phase at most.

@@ -1,21 +1,21 @@
 r"""The exact gradients that equilibrium propagation approaches, as learning rules for comparison.
 
-Each differentiates the cost of the output, $J(\theta) = C(s^*_{\text{out}}, y)$, in its own way: `recurrent_backprop` at the
-free fixed point, by the adjoint of the relaxation (Almeida 1987, Pineda 1987; Scellier and Bengio, Appendix A),
-`unrolled_backprop` through every step of the relaxation, and `feedforward_backprop` through one pass from the inputs up,
-without feedback.
+Of the cost of the output, $J(\theta) = C(s^*_{\text{out}}, y)$: `recurrent_backprop` at the free fixed point, by the adjoint of
+the relaxation (Almeida 1987, Pineda 1987; Scellier and Bengio, Appendix A), `unrolled_backprop` through every step of the
+relaxation, and `feedforward_backprop` through one pass from the inputs up, without feedback.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from equilibria import check
 from equilibria.equilibrators.conditioned import Conditioned, conditioned
@@ -24,6 +24,7 @@ from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.learn.phase import NetworkRule, errors, starting_at_rest, target_layer
 from equilibria.learn.rule import PyTree, Rule, Step
+from equilibria.model.couplings import Coupling
 from equilibria.model.network import Network, State
 from equilibria.model.world import Clamp, Cost, squared_error
 
@@ -112,10 +113,36 @@ class Backprop(NetworkRule):
         return Step(gradient, carry, {"contrast": report["cost"], **seen, **report})
 
 
-def _held(network: Network, data: Mapping[str, Array], target: str) -> tuple[Conditioned, State]:
+class _ByEnergy(Coupling):
+    """A layer's coupling to itself by the gradient of its energy: derivatives of the field W s are not symmetric."""
+
+    ends: tuple[str, str] = eqx.field(static=True)
+    inner: Coupling
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.inner.shape
+
+    def pull(self, state: Array, toward: str) -> Array:
+        return -jax.grad(lambda own: jnp.sum(self.inner.energy(own, own)))(state)
+
+    def energy(self, state: Array, other: Array) -> Array:
+        return self.inner.energy(state, other)
+
+    def scaled(self, factor: ArrayLike) -> Self:
+        return eqx.tree_at(lambda here: here.inner, self, self.inner.scaled(factor))
+
+
+def _held(
+    network: Network, data: Mapping[str, Array], target: str, how: Equilibrator, argument: str
+) -> tuple[Conditioned, State]:
     """The network with everything but the target held, and its state at rest."""
     world = [Clamp(name, values) for name, values in data.items() if name != target]
-    system = conditioned(network, world, 0.0)
+    couplings = [_ByEnergy(each.ends, each) if each.lateral else each for each in network.couplings]
+    system = conditioned(Network(network.layers, couplings), world, 0.0)
+    if how.needs_key(system):
+        allowed = "one that draws nothing, such as GradientFlow(100): a layer is coupled to itself"
+        check.refuse(argument, type(how).__name__, allowed)
     return system, system.imposed(starting_at_rest(network, (len(data[target]),)))
 
 
@@ -130,13 +157,13 @@ class _Recurrent(Backprop):
 
     def gradient(self, network: Network, data: State, target: str) -> tuple[Array, Network, dict[str, Array]]:
         """By the costate at the free fixed point."""
-        system, start = _held(network, data, target)
+        system, start = _held(network, data, target, self.how, "free")
         rest = relax(self.how, system, start, None)
         free = {name: rest.state[name] for name in system.free}
         learned, fixed = eqx.partition(network, eqx.is_inexact_array)
 
         def swept(learned: PyTree, free: State) -> State:
-            here, _ = _held(eqx.combine(learned, fixed), data, target)
+            here, _ = _held(eqx.combine(learned, fixed), data, target, self.how, "free")
             return _one_step(self.how, here, rest.state, free)
 
         slope = jax.grad(lambda output: jnp.mean(self.cost(output, data[target])))(free[target])
@@ -154,7 +181,7 @@ class _Unrolled(Backprop):
         """Through every step from rest."""
 
         def predicted(network: Network) -> Array:
-            system, start = _held(network, data, target)
+            system, start = _held(network, data, target, self.how, "how")
             first = {name: start[name] for name in system.free}
             step = lambda free, _: (_one_step(self.how, system, start, free), None)  # noqa: E731
             return jax.lax.scan(step, first, length=self.steps)[0][target]
@@ -214,9 +241,7 @@ def feedforward(network: Network, shown: Mapping[str, Array]) -> State:
 def recurrent_backprop(*, free: Equilibrator | None = None, steps: int = 20, cost: Cost = squared_error) -> Rule:
     r"""Recurrent back-propagation (Almeida 1987, Pineda 1987): the exact gradient at the free fixed point.
 
-    At rest a sweep S leaves the state where it is. The costate relaxes in the linearised network,
-    $u \leftarrow \partial C/\partial s + (\partial S/\partial s)^T u$, and the gradient is
-    $(\partial S/\partial\theta)^T u$ (Scellier and Bengio, section 4.2 and Appendix A).
+    It is found by `costate` (Scellier and Bengio, section 4.2 and Appendix A).
 
     Args:
         free: how the free phase comes to rest; 20 sweeps of block descent by default.

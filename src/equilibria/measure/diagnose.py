@@ -25,6 +25,7 @@ from equilibria.equilibrators.conditioned import conditioned
 from equilibria.equilibrators.driver import trajectory
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.sweep import Sweeps
+from equilibria.html import table
 from equilibria.measure.convergence import Convergence, convergence, nearest_neighbour_accuracy
 from equilibria.measure.spectra import principal_components
 from equilibria.measure.starts import starts
@@ -33,6 +34,7 @@ from equilibria.random import as_key, split
 
 # R-hat below which chains are mixed (Vehtari et al. 2021); principal components looked at; rows whose neighbours are sought.
 _MIXED, _COMPONENTS, _COMPARED = 1.01, 3, 1000
+_COLUMNS = "R-hat", "ESS", "tail", "time", "gap"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,19 +74,28 @@ class Diagnosis:
             f"{self.verdict}",
             f"R-hat {self.r_hat:.3f}, {self.ess:.0f} effective samples ({self.ess_tail:.0f} in the tails), "
             f"autocorrelation time {self.autocorrelation_time:.3g} steps",
-            f"{'':16}{'R-hat':>8}{'ESS':>9}{'tail':>9}{'time':>9}{'gap':>8}",
+            "{:16}{:>8}{:>9}{:>9}{:>9}{:>8}".format("", *_COLUMNS),
+            *("{:16}{:>8}{:>9}{:>9}{:>9}{:>8}".format(*row) for row in self._rows()),
+            *self._neighbours(),
         ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return table(self.verdict, ("", *_COLUMNS), self._rows(), "; ".join(self._neighbours()))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = []
         for name in self.table.observable.values:
             row = self.table.sel(observable=name)
-            lines.append(
-                f"{name:16}{float(row.r_hat):8.3f}{float(row.ess):9.0f}{float(row.ess_tail):9.0f}"
-                f"{float(row.autocorrelation_time):9.3g}{float(row.gap):8.2f}"
-            )
-        for start, (truth, drawn) in (self.accuracy or {}).items():
-            lines.append(
-                f"nearest neighbours, {start} starts: {truth:.2f} of data, {drawn:.2f} of draws (0.5 is ideal)"
-            )
-        return "\n".join(lines)
+            numbers = f"{float(row.r_hat):.3f}", f"{float(row.ess):.0f}", f"{float(row.ess_tail):.0f}"
+            found.append((str(name), *numbers, f"{float(row.autocorrelation_time):.3g}", f"{float(row.gap):.2f}"))
+        return found
+
+    def _neighbours(self) -> list[str]:
+        return [
+            f"nearest neighbours, {start} starts: {truth:.2f} of data, {drawn:.2f} of draws (0.5 is ideal)"
+            for start, (truth, drawn) in (self.accuracy or {}).items()
+        ]
 
     def to_inference_data(self) -> xr.DataTree:
         """The draws as ArviZ takes them: a tree with the group "posterior", and "observed_data" where there are data."""

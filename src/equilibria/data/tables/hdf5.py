@@ -83,11 +83,37 @@ def _values(thing: Any, label: str, allow_large: bool) -> np.ndarray:
         if thing.shape is None:
             check.refuse("data", f"{label}, which is empty", _ALLOWED)
         check_size(label, math.prod(thing.shape) * thing.dtype.itemsize, allow_large)
-        return np.asarray(thing)
+        values = np.asarray(thing)
+        return values if h5py.check_string_dtype(thing.dtype) is None else _text(values)
+    for parts, column in ((("categories", "codes"), _categories), (("values", "mask"), _masked)):
+        if isinstance(thing, h5py.Group) and set(thing) >= set(parts):
+            return column(*(_array(thing, part, label, allow_large) for part in parts))
     if not isinstance(thing, h5py.Group) or not set(thing) >= _PARTS:
         given = f"{label}, a group with {', '.join(list(thing)[:8]) or 'nothing in it'}"
         check.refuse("array", given, "an array or a sparse matrix")
     return _matrix(thing, label, allow_large)
+
+
+def _categories(categories: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """A column of words as AnnData keeps it: the words once, and their numbers in each row; -1 where there is none.
+
+    >>> _categories(np.array(["B", "T"]), np.array([1, 0, -1]))
+    array(['T', 'B', None], dtype=object)
+    """
+    return _masked(categories[codes], codes < 0)
+
+
+def _masked(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """A column with cells that are missing, as AnnData keeps it.
+
+    >>> _masked(np.array([3, 0]), np.array([False, True]))
+    array([3, None], dtype=object)
+    """
+    if not mask.any():
+        return values
+    kept = values.astype(object)
+    kept[mask] = None
+    return kept
 
 
 def _matrix(group: h5py.Group, label: str, allow_large: bool) -> np.ndarray:
@@ -132,4 +158,5 @@ def _named_10x(group: h5py.Group, raw: Raw, label: str, allow_large: bool) -> Ra
 
 
 def _text(values: np.ndarray) -> np.ndarray:
-    return np.array([value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in values])
+    words = [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in values.ravel()]
+    return np.array(words, str).reshape(values.shape)
