@@ -76,7 +76,7 @@ def test_what_is_made_from_the_numbers_does_not_count(package, function):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [('"quick": Config()', '"quick": Config(seed=1)'), ("seed: int = 0", "seed: int = 1")]
+    ("old", "new"), [('"quick": Config(size=600', '"quick": Config(size=500'), ("seed: int = 0", "seed: int = 1")]
 )
 def test_the_values_of_presets_do_not_count(package, old, new):
     """Those of the preset that was run are in the configuration of the result."""

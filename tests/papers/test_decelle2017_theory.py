@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from equilibria.papers.decelle2017 import ensemble, fields, fig1, phases, statements
+import equilibria as eq
+from equilibria.papers.decelle2017 import curve, ensemble, extensive, fields, fig1, phases, statements
 
 TINY = fig1.Config(
     visible=12, hidden=6, samples=300, scale=0.01, variances=(4.0, 2.0), duration=20.0, records=100, seeds=1
@@ -44,7 +45,17 @@ def test_each_claim_of_the_linear_machine_fails_for_its_own_reason(learned):
     assert more(strength=grown) == {"The distribution learned is unimodal"}
     left = learned["strength"].copy()
     left[:, -1, -1] = 0.2
-    assert more(strength=left) == {"Other deformations are damped to zero"}
+    assert more(strength=left) == {
+        "Other deformations are damped to zero",
+        "All components above the threshold are learned, and no others",
+    }
+    lost = learned["strength"].copy()
+    lost[:, -1, 1] = 0.0
+    assert "All components above the threshold are learned, and no others" in more(strength=lost)
+    assert more(gap=learned["gap"] + 1e-3) == {
+        "The printed growth of the modes is that of the machine",
+        "With rotations that solve",
+    }
     swapped = learned["strength"].copy()
     swapped[..., :2] = swapped[..., [1, 0]].values
     assert "Modes emerge one by one, in the order of their variance" in more(strength=swapped)
@@ -101,6 +112,10 @@ def test_each_claim_about_phases_fails_for_its_own_reason():
     stays[0, 1, 1] = 0.5  # one machine of two
     assert said(kept=stays) == ["Gaussian components"]
     assert said(sampled_m=np.array([[0.5, 0.5], [0.5, 0.6]])) == ["Ferromagnet"]
+    assert said(sampled_phase=np.array([[1, 1], [1, 2]])) == [
+        "The equations tell where the machine is a spin glass",
+        "Machines sampled in the three phases are found in the phase predicted",
+    ]
 
 
 def test_order_parameters_of_several_machines_are_drawn():
@@ -134,7 +149,7 @@ def test_components_of_a_kurtosis_have_it():
 
 def curves(**changed):
     """A result of `curve` in which everything holds: two clusters along axes, two modes that pass the threshold."""
-    times = np.linspace(0.1, 1, 10)
+    times = np.linspace(0.1, 1.2, 10)
     seen = np.stack([0.2 * np.exp(2 * times), 0.15 * np.exp(2 * times), 0.1 + 0 * times], axis=1)
     directions = np.eye(3, 20) / 1.0
     laws = np.stack([1.1 * seen, 0.9 * seen])
@@ -145,11 +160,14 @@ def curves(**changed):
         "direction": (("seed", "mode", "unit"), np.stack([directions] * 2)),
         "centre": (("seed", "cluster", "unit"), np.stack([directions[[1, 0]]] * 2)),
         "empirical": (("seed", "mode", "other"), np.stack([np.diag([3.0, 2.0, 0.1])] * 2)),
+        "magnetization": (("seed", "cluster"), np.full((2, 2), 0.82)),
         "image_measured": (("seed", "image_time", "mode"), np.full((2, 4, 3), 0.3)),
         "image_predicted": (("seed", "image_law", "image_time", "mode"), np.full((2, 1, 4, 3), 0.3)),
     }
     dataset = xr.Dataset(
-        both, {"time": times, "image_units": ("seed", [1000.0, 1000.0])}, {"clusters": 2, "hidden": 60, "images": "x"}
+        both,
+        {"time": times, "image_units": ("seed", [1000.0, 1000.0])},
+        {"clusters": 2, "hidden": 60, "images": "x", "agreement": 0.8},
     )
     return dataset.assign({name: (dataset[name].dims, value) for name, value in changed.items()})
 
@@ -169,6 +187,72 @@ def test_each_claim_about_a_learning_curve_fails_for_its_own_reason():
     late[:, :-1] *= 0.4
     assert "Clusters" in said(measured=late)
     assert said(image_measured=np.full((2, 4, 3), 0.5))[0].startswith("Leading modes of x")
+    high = curves()["measured"].values.copy()
+    high[1, -1] *= [1.2, 0.95, 1.0]  # the mean is between the curves, the first mode is not
+    assert said(measured=high) == ["Clusters"]
+    weak = curves()["measured"].values.copy()
+    weak[1, -1, 1] = 0.9  # one mode of one seed
+    assert "The machine reaches a ferromagnetic phase with many states" in said(measured=weak)
+    assert said(magnetization=np.array([[0.82, 0.82], [0.82, 0.95]])) == [
+        "The singular values match the magnetization of each fixed point"
+    ]
+
+
+def test_a_state_at_a_centre_has_the_magnetization_of_its_fixed_point():
+    """Two ±1 patterns, orthogonal: the state is m = tanh(w m) for layers of one size."""
+    random = np.random.default_rng(0)
+    left, right = random.choice([-1.0, 1.0], (2, 2, 1000))
+    weights = 1.6 * left.T @ right / 1000
+    network = eq.rbm(weights=weights, visible=eq.Spin(), hidden=eq.Spin())
+    m = 0.9
+    for _ in range(200):
+        m = np.tanh(1.6 * m)
+    # means of 1,000 spins of 20 chains; the patterns overlap by 1/sqrt(1000)
+    np.testing.assert_allclose(curve.magnetization(network, left, key=0), m, atol=0.03)
+
+
+def test_the_average_over_the_orthogonal_group_is_that_of_noise_where_all_directions_are_noise():
+    """A matrix of normal numbers is one of the ensemble: A = 1 + kappa^(1/2) sigma^2, B = 1 + kappa^(-1/2) sigma^2."""
+    visible, hidden, noise = 600, 300, 0.8
+    units = np.sqrt(visible * hidden)
+    draws = np.random.default_rng(0).standard_normal((visible, hidden)) * noise / np.sqrt(units)
+    found = extensive.invariant(np.linalg.svd(draws, compute_uv=False), visible, hidden)
+    expected = [1 + 0.5**0.5 * noise**2, 1 + 0.5**-0.5 * noise**2]
+    np.testing.assert_allclose([found.visible, found.hidden], expected, rtol=0.01)  # of order 1/N_h
+
+
+def test_few_modes_answer_as_in_the_linear_machine_and_many_of_like_strength_never_condense():
+    strengths = np.array([0.9, 0.5])
+    linear = strengths / (1 - strengths**2)
+    np.testing.assert_allclose(extensive.invariant(strengths, 10**7, 10**7).correlations, linear, rtol=1e-5)
+    for share in (0.1, 0.5, 1.0):
+        found = extensive.invariant(np.full(round(100 * share), 3.0), 200, 100)
+        assert found.visible * found.hidden > 9.0
+        np.testing.assert_allclose(found.correlations.sum() * 3.0, 200 * (found.visible - 1))
+        np.testing.assert_allclose(found.correlations.sum() * 3.0, 100 * (found.hidden - 1))
+
+
+def test_machines_with_many_modes_are_sampled_and_judged(tmp_path):
+    config = extensive.Config(visible=100, groups=2, chains=8, sweeps=200, seeds=1)
+    found = extensive.run(config, tmp_path)
+    assert len(extensive.plot(found).axes) == 2
+
+    def said(dataset):
+        return [words.split(":")[0] for words in failed(extensive.claims(dataset))]
+
+    theory = found["invariant"].broadcast_like(found["response"])
+    right = found.assign(response=theory, error=0.01 * theory, strongest=0 * found["strongest"])
+    assert said(right) == []
+    off = right["response"].copy()
+    off[1, 0, 1] *= 1.2  # one group of strong modes
+    assert said(right.assign(response=off)) == [
+        "With as many modes as hidden neurons the average over the orthogonal group is the theory"
+    ]
+    finite = theory.copy()
+    finite[0] = found["linear"].values
+    assert len(said(right.assign(response=finite))) == 2
+    stays = right["strongest"] + 0.5
+    assert said(right.assign(strongest=stays)) == ["Modes stronger than 1 do not condense where they are many"]
 
 
 def test_fields_that_leave_their_curve_are_seen():

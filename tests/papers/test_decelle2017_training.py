@@ -49,14 +49,16 @@ def test_noise_alone_is_not_learning():
     made = spectra(values, np.broadcast_to(turned, (2, 3, *turned.shape)))
     dataset = fig2.found(SMALL, made, components())
     held = [claim.says for claim in fig2.claims(dataset) if claim.held]
-    assert [text.split(" ")[0] for text in held] == ["Before", "Before", "After"]
+    assert [text.split(" ")[0] for text in held] == ["Before", "Before", "After", "The"]
     assert held[2].startswith(
         "After long training there are many outliers"
     )  # twice none is none: b says whether there are
+    assert held[3].startswith("The Marchenko-Pastur law is that of the noise")  # which is all there is
     assert len(fig2.plot(dataset).axes) == 3
     verdicts = by_words(fig4.claims(fig4.found(SMALL, made, components())))
     grown = (
         "The strongest mode is amplified",
+        "The strongest mode gets out of the bulk",
         "The weakest mode is damped",
         "Before a cut modes grow and beyond it they are damped",
     )
@@ -69,11 +71,19 @@ def test_a_spectrum_as_the_paper_draws_it_holds_every_claim_of_figure_2():
     rng = np.random.default_rng(1)
     start = noise(rng)
     early = np.r_[[9.0, 8.0, 7.0, 6.0], start[4:]]
-    end = np.sort(np.r_[np.linspace(30, 6, 20), np.full(30, 0.01), start[20:30]])[::-1]
+    end = np.r_[np.linspace(30, 6, 20), 0.05 * start[np.linspace(0, 59, 40).round().astype(int)]]
     verdicts = by_words(fig2.claims(fig2.found(SMALL, spectra([[start, early, end]] * 2), components())))
     edge = verdicts.pop("The bulk of the noise does not pass the threshold")
     assert not edge.held  # 0.1 (28 + sqrt(60)) is above 1: the paper's words about its own spins do not hold
     assert all(claim.held for claim in verdicts.values())
+    heap = np.r_[end[:20], np.full(40, 0.1)]
+    left = np.r_[end[:20], start[20:]]
+    for values, lost in (
+        (heap, {"The Marchenko-Pastur law is that of the noise in the learned matrix"}),
+        (left, {"The noise vanishes by condensing into zero modes", "and values pile up below the bulk, near zero"}),
+    ):
+        failed = by_words(fig2.claims(fig2.found(SMALL, spectra([[start, early, values]] * 2), components())))
+        assert lost <= {words for words, claim in failed.items() if not claim.held}
 
 
 def test_one_seed_that_fails_is_not_hidden_by_the_others():
@@ -168,16 +178,17 @@ def few_digits(monkeypatch):
 
 
 def test_settings_are_run_and_judged(few_digits, tmp_path):
-    base = training.Config(images=40, hidden=20, batch_size=10, epochs=2, records=3, seeds=1)
+    base = training.Config(images=40, hidden=20, batch_size=10, epochs=2, records=3, seeds=2)
     config = settings.Config(base, samplers=("CD-1",), batch_sizes=(10, 20))
     found = settings.run(config, tmp_path)
     assert found["held"].dims == ("unit", "sampler", "batch_size", "claim")
-    assert found["held"].shape == (2, 1, 2, len(settings.statements(base)))
+    assert found["measured"].shape == (2, 1, 2, 2, len(settings.statements(base)))
     assert 0 < int(found["decided"].sum()) < found.sizes["claim"]
-    # What one setting gives is what its figures would say of it.
+    # What the seeds of one setting give is what its figures would say of them.
     dataset = training.learned(base)
     alone = settings.judged(base, dataset, training.components(40))
-    np.testing.assert_allclose(found["measured"].values[0, 0, 0], [claim.value for claim in alone])
+    np.testing.assert_allclose(found["value"].values[0, 0, 0], [claim.value for claim in alone])
+    np.testing.assert_array_equal(found["held"].values[0, 0, 0], [claim.held for claim in alone])
     assert settings.plot(found).axes
     assert settings.claims(found)[0].value < 1
 

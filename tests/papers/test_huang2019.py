@@ -37,7 +37,7 @@ def test_small_run(figure):
     assert {"quick", "paper"} == set(experiment.differs)
 
 
-def learned(before=0.9, after=0.1, end=0.9, bound=1.0):
+def learned(before=0.9, after=0.1, end=0.9, bound=50.0):
     """Trajectories of three units with these overlaps before and after the permutation behind step 4, and in the end."""
     steps, instances = 20, 3
     own = np.full((2, steps, instances, 3), before)
@@ -47,13 +47,15 @@ def learned(before=0.9, after=0.1, end=0.9, bound=1.0):
         crossed[:, :5, :, place, place] = before
         crossed[:, 5:, :, place, (place + 1) % 3] = before
     rise = np.broadcast_to(1 - np.exp(-2.0 * np.arange(steps))[None, :, None], (2, steps, instances))
+    found = np.full(own.shape, end)
+    found[:, 0] = 0.1
     rows, units = ("learner", "step", "instance"), ("learner", "step", "instance", "unit")
     return xr.Dataset(
         {
             "crossed": ((*rows, "planted", "unit"), crossed),
             "overlap": (units, own),
             "labelled": (units, own.copy()),
-            "matched": (units, np.full(own.shape, end)),
+            "matched": (units, found),
             "control": (("control_step", "instance", "unit"), np.full((6, instances, 3), 0.1)),
             "divergence": (rows, 100.0 * rise),
             "bound": (rows, bound * rise),
@@ -90,7 +92,7 @@ def test_each_claim_of_a_trajectory_fails_for_its_own_reason():
     crawling["crossed"][:, 8] = -crawling["crossed"].values[:, 8]
     assert failed(crawling) == ["The overlaps switch suddenly"]
     fallen = learned()
-    fallen["bound"][:, -1] = 0.5
+    fallen["bound"][:, -1] = 25.0
     assert len(failed(fallen)) == 2  # it ends lower, by a fall
     slow = learned()
     slow["divergence"][:] = np.linspace(0, 100, 20)[None, :, None]
@@ -101,6 +103,12 @@ def test_each_claim_of_a_trajectory_fails_for_its_own_reason():
     moved = learned()
     moved["control"][5:] = 0.9
     assert failed(moved) == ["Below the threshold the same permutation changes nothing but fluctuations of 1/sqrt(N)"]
+    ahead = learned()
+    ahead["matched"][:, 0, 2] = 0.8  # one realisation begins near its end
+    assert failed(ahead) == ["The updates drive the parameters towards the ground truth"]
+    flat = learned()
+    flat["bound"][1] = 1e-3 * flat["bound"].values[1]
+    assert failed(flat) == ["The bound is not convex"]
     lost = learned()
     lost["unconverged"][0, 7, 1] = 0.1
     assert failed(lost) == ["Message passing converges, in every step of learning"]
@@ -164,7 +172,10 @@ def densities(onsets, noise=0.02):
             "overlap": (("learner", "case", "density", "instance"), rise[None, :, :, None] + scatter),
             "worst": (("learner", "case", "density", "instance"), rise[None, :, :, None] + scatter),
             "together": (("case", "instance"), np.full((3, instances), 0.001) + np.array([[0], [0.1], [0]])),
-            "certainty": (("learner", "case", "density", "instance"), np.full((2, 3, len(grid), instances), 0.01)),
+            "certainty": (
+                ("learner", "case", "density", "instance"),
+                np.full((2, 3, len(grid), instances), 0.01) + np.where(grid > 2, 0.9, 0.0)[:, None],
+            ),
             "best": (("case", "instance"), np.full((3, instances), 0.9)),
             "threshold": ("case", np.array([1.0, 0.6, 1.0])),
         },
@@ -196,6 +207,12 @@ def test_claims_about_densities_fail_for_their_own_reasons():
     guess = densities((2.0, 1.2, 2.0))
     guess["certainty"][:] = 0.3
     assert papers_own(guess) == ["Below the threshold the weights are not known, lambda = 0"]
+    symmetric = densities((2.0, 1.2, 2.0))
+    symmetric["certainty"][0, 1, -1, 3] = 0.0  # one realisation
+    assert papers_own(symmetric) == ["Above the threshold the symmetry is broken"]
+    elsewhere = densities((2.0, 1.2, 2.0))
+    elsewhere["overlap"][0, 1, -1, 3] = 0.1
+    assert "... towards the planted fields" in papers_own(elsewhere)
 
 
 def test_a_threshold_is_found_where_the_overlap_stops_to_depend_on_the_size():

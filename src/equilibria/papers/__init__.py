@@ -26,6 +26,7 @@ PAPERS: dict[str, str] = {
 INDEX: dict[str, str] = {
     "decelle2017/fig1": "Singular values and exact likelihood of the linear machine against time",
     "decelle2017/phases": "Phase diagram of the ensemble with the AT line, sampled machines, and stable states by law",
+    "decelle2017/extensive": "As many modes as hidden neurons: correlations by the average over the orthogonal group",
     "decelle2017/curve": "The spectrum of a machine that learns, predicted and measured",
     "decelle2017/fields": "The learning curve with its visible and hidden fields, predicted and measured",
     "decelle2017/fig2": "Singular values of a machine that learns MNIST, against the law of noise",
@@ -63,7 +64,9 @@ INDEX: dict[str, str] = {
     "scellier2017/table2": "How Table 2 is to be read: classes lost at the start, and rates of layers",
     "scellier2017/fig5a": "MNIST by the paper's schedule: one hidden layer",
     "scellier2017/fig5a_printed": "MNIST by Table 2 as it is printed: one hidden layer",
+    "scellier2017/fig5a_signs": "MNIST by the authors' code of 2017, nudges of both signs: one hidden layer",
     "scellier2017/fig5b": "MNIST by the paper's schedule: two hidden layers",
+    "scellier2017/fig5b_signs": "MNIST by the authors' code of 2017, nudges of both signs: two hidden layers",
     "scellier2017/fig5c": "MNIST by the paper's schedule: three hidden layers",
     "scellier2017/ours": "MNIST by our schedules",
 }

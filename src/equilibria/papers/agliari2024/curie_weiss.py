@@ -153,7 +153,8 @@ def plot(dataset: xr.Dataset):
         error = law.std("chain") / np.sqrt(law.sizes["chain"])
         plots.simulation_points(right, m[few], law.mean("chain")[few] / width, error[few] / width, colour=colour)
     right.set(xlabel="magnetisation $m$", ylabel="density $P(m)$", title=f"N = {size}: lines exact, points sampled")
-    right.legend()
+    right.set_ylim(0, 1.25 * right.get_ylim()[1])  # the legend stands above the peaks
+    right.legend(ncols=3)
     fine = np.linspace(0.01, 1.5, 300)
     plots.theory_line(axes, fine, eq.theory.curie_weiss(fine).m, colour="black", label="theory, N → ∞")
     for colour, size in zip(plots.PALETTE, dataset["size"].values, strict=False):

@@ -167,6 +167,11 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             over="network", reason="theory says 5.5 at t = 10 and T = 0.1; the edges are rounded at finite size",
             quote="Allocate more information with the same resources",
         ),
+        at_most(
+            f"Hebb's rule is sub-optimal: its simulated capacity over that after sleep t = {float(slept_most['sleep']):g}",
+            source="slide 'The Hopfield model'", expected=1.0, every=True, over="network",
+            measured=(dataset["edge"].sel(sleep=0.0) / slept_most["edge"]).values, quote="Sub-optimal",
+        ),
         close(
             "Long sleep brings the capacity to 1 at a low temperature (t = 10^4, T = 0.005)", source=SOURCE,
             expected=1, measured=dataset["long"], tolerance=0.03,
@@ -230,7 +235,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(loads=(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0), networks=1),
     "paper": replace(Config(), size=700, sleeps=(0.0, 0.1, 1.0, 10.0), chains=60, sweeps=60, networks=5),
 }
 DIFFERS = {

@@ -116,6 +116,8 @@ def plot(dataset: xr.Dataset):
             )  # fmt: skip
         panel.set_xscale("log")
         panel.set(xlabel="examples $M$ of each archetype", ylim=(0, 1.03))
+        panel.set_xticks(dataset["examples"].values, [f"{many:d}" for many in dataset["examples"].values])
+        panel.minorticks_off()
         panel.set_title(
             rf"$T = {temperature:g}$, $\alpha = {dataset.attrs['count'] / dataset.attrs['size']:g}$, "
             f"$r = {dataset.attrs['quality']:g}$"
@@ -181,7 +183,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(examples=(5, 20, 80)),
     "paper": replace(Config(), size=1000, count=20, examples=(5, 7, 10, 14, 20, 28, 40, 56, 80), sweeps=60, repeats=5),
 }
 DIFFERS = {name: ("quality, quantities and temperatures are ours: the lecture gives none",) for name in PRESETS}

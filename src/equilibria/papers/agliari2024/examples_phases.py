@@ -13,7 +13,7 @@ from jax import Array
 import equilibria as eq
 from equilibria import plots
 from equilibria.measure.storage import recall
-from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.claims import Claim, at_least, at_most, not_testable
 from equilibria.papers.sweep import fast, sweep
 
 SOURCE = "slide 'Replace archetypes by a sample of examples', diagrams"
@@ -282,12 +282,17 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             over="network",
             reason="the overlap of theory jumps at the edge by more",
         ),
+        not_testable(
+            "Where the borders of the slide's diagrams lie", source=SOURCE,
+            reason="pictures without numbers on their axes: the slide gives neither qualities nor quantities nor temperatures",
+            quote="T, α, t",
+        ),
     ]  # fmt: skip
 
 
 PRESETS = {
     "quick": Config(
-        qualities=(0.9, 0.5), examples=(10, 80), lines=5, shares=(0.5, 1.25), size=150, chains=10, networks=1,
+        qualities=(0.9, 0.5), examples=(10, 80), lines=3, shares=(0.5, 1.25), size=150, chains=4, networks=1,
     ),
     "paper": Config(
         sleeps=(0.0, 5.0), lines=16, shares=(0.4, 0.6, 0.8, 1.2, 1.5), size=500, chains=20, sweeps=40, networks=5,

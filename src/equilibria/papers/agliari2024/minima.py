@@ -202,7 +202,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(networks=2, chains=200, steps=150),
     "paper": Config(sizes=(8, 12, 16, 20), large=(20, 32, 56, 80), networks=5, chains=400, steps=300),
 }
 DIFFERS = {name: ("the lecture shows sketches of landscapes; numbers are counted here",) for name in PRESETS}

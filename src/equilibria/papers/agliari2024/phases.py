@@ -222,6 +222,8 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     cold = float(dataset["heat"][0])
     edge = dataset["spinodal"].sel(heat=cold)
     rested = at_equilibrium(dataset)
+    alike, points = _alike(dataset).sel(start="random", drop=True), ("sleep", "load", "temperature")
+    glassy, free = (alike.where((dataset["expected"] == phase) & clear) for phase in (1, 0))
     made = [
         at_least(
             f"Simulation finds the phase of the diagram where no line is within 15%: share of points, sleep t = {sleep:g}",
@@ -240,6 +242,18 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         at_least(
             "The same at T = 0.1: smallest gain in capacity between the sleeps shown", source=SOURCE, expected=0.0,
             measured=dataset["warm"].diff("sleep").min().values, quote="Allocate more information with the same resources",
+        ),
+        at_least(
+            "Replicas tell the spin glass from the ergodic phase: root mean square of their overlap, the smallest at a "
+            "point of the one minus the largest at a point of the other, no line within 15%",
+            source="slide 'AGS theory', overlap q_ab", expected=0.0, every=True, over="network",
+            measured=(glassy.min(points) - free.max(points)).values,
+            quote="intrinsic disorder and frustration yield glassy behaviours, captured by the correlation between "
+            "configurations of two replicas",
+        ),
+        not_testable(
+            "What the brain does in its sleep", source=SOURCE, reason="no brain at hand; only the formula is simulated",
+            quote="consolidation (SW), remotion (REM)",
         ),
         not_testable(
             "The values of T and α at the borders of the coloured regions", source=SOURCE,
@@ -267,7 +281,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 PRESETS = {
     "quick": Config(
-        sleeps=(0.0, 1.0, LONG),
+        sleeps=(0.0, 1.0, 10.0),
         grid=10,
         loads=(0.05, 0.5),
         temperatures=(0.1, 1.1),
@@ -281,6 +295,6 @@ PRESETS = {
 }
 COMMON = ("t → ∞ is t = 10^4 in theory and the pseudo-inverse in simulation", "the lecture shows no simulation")
 DIFFERS = {
-    "quick": (*COMMON, "one network at each of 12 points"),
+    "quick": ("the lecture shows no simulation", "sleeps up to t = 10", "one network at each of 12 points"),
     "paper": (*COMMON, "replicas are of 64 neurons, so that they come to equilibrium"),
 }

@@ -193,7 +193,12 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     whole = (dataset["basin"] == 1).values.cumprod(1).sum(1)  # so many of the damages, from the smallest on
     damage = np.concatenate([[0.0], dataset["damage"].values])
     lowest = dataset["law"].isel(heat=0)
-    ground = float(lowest.isel(state=slice(0, int((lowest > 0.9 * lowest.max()).sum()))).sum())
+    lowest_states = int((lowest > 0.9 * lowest.max()).sum())
+    ground = float(lowest.isel(state=slice(0, lowest_states)).sum())
+    middle = dataset["visits"].sel(heat=[0.5, 1.0])
+    peak = middle.isel(state=slice(0, lowest_states)).mean("state") / middle.isel(state=slice(lowest_states, None)).max(
+        "state"
+    )
     states = dataset.sizes["state"]
     digits_final = dataset["digit_overlap"].isel(update=-1)
     climbs = dataset["digit_energy"].diff("update").max()
@@ -245,6 +250,18 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             source="slide 'Noiseless limit'",
             expected=0.99, measured=dataset["visits"].sel(heat=0.01).where(dataset["minimum"]).sum("state"),
             quote="Deterministic dynamics σ_i(n+1) = sgn(φ_i(n)); Fixed points dynamics σ* = argmin H",
+        ),
+        at_least(
+            "In between the law is peaked at the lowest states: visits of one of them over those of the most visited other "
+            "state, T = 0.5 and 1", source="slide 'Intermediate regime'", expected=1.0, measured=peak.values, every=True,
+            over="temperature", quote="P(σ) peaked at σ*",
+        ),
+        at_least(
+            "and a start ends in the neighbourhood of its fixed point: share of cues that end within a twentieth of the "
+            f"neurons of their pattern, T = 0.2, {dataset.attrs['neurons']} neurons", source="slide 'Intermediate regime'",
+            expected=0.5, measured=(final >= 0.9).mean("pattern").values, every=True, over="network",
+            reason="'likely': more often than not; at T = 0 such cues end at their patterns",
+            quote="Starting at σ_0, likely to end up in neighbourhood of σ*(σ_0, J)",
         ),
         at_least(
             "Digits after sleep: the worst of the ten is recovered",

@@ -174,7 +174,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(sizes=(125, 250, 500), ratios=(0.6, 0.8, 0.9, 0.95, 1.0, 1.05, 1.2, 1.35), chains=20, sweeps=30),
+    "quick": Config(sizes=(125, 250, 500), ratios=(0.6, 0.8, 0.9, 1.0, 1.1, 1.25), chains=20, sweeps=30, networks=2),
     "paper": Config(
         sizes=(500, 1000, 2000, 4000, 8000),
         ratios=(0.6, 0.7, 0.8, 0.85, 0.875, 0.9, 0.925, 0.95, 0.975, 1.0, 1.025, 1.05, 1.1, 1.2, 1.35),

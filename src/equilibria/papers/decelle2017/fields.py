@@ -143,6 +143,6 @@ DIFFERS = {
     "paper": ("beyond the paper, which leaves the fields to a later work; the data, sizes and rates are ours",),
 }
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(rate=2e-3),
     "paper": Config(visible=400, hidden=200, samples=1000, rate=2e-4, duration=0.08, chains=1000, sweeps=4, seeds=5),
 }

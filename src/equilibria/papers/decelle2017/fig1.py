@@ -169,6 +169,13 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             quote="these equations are exact for a linear RBM",
         ),
         at_most(
+            "The printed growth of the modes is that of the machine: with rotations that solve (6), largest distance of a "
+            "weight from the limit of ascent",
+            source="equation for dw/dt before Fig. 1", expected=0, measured=dataset["gap"].values.max(1), tolerance=1e-6,
+            reason="what is left of the error of the ascent at three rates", every=True,
+            quote="these equations are exact for a linear RBM",
+        ),
+        at_most(
             "Modes above the threshold end at the printed w^2 = variance - 1 (largest distance of w^2)",
             source="equilibria after Fig. 1", expected=0, measured=np.abs(squares[:, :planted] - above + 1), tolerance=0.01,
             reason="a hundredth of the threshold", every=True, quote="the system reach the following equilibrium values",
@@ -184,6 +191,14 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             tolerance=1e-6 + left,
             reason="what exp(-(1 - variance) t) leaves of the slowest mode in the second half of the time",
             quote="Other possible deformations are damped to zero",
+        ),
+        close(
+            "All components above the threshold are learned, and no others: how many modes have left zero, less how many "
+            "components have a variance above 1",
+            source="text after Fig. 1", expected=0, tolerance=0, every=True,
+            measured=(last["strength"].transpose("seed", "mode").values > 0.01).sum(1) - (variance > 1).sum(1),
+            reason="a hundredth of the threshold counts as zero",
+            quote="The linear RBM will therefore learn all (up to N_h) principal components that passed the threshold",
         ),
         at_least(
             "Modes emerge one by one, in the order of their variance: least time between one and the next",

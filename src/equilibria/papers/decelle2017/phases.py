@@ -241,11 +241,11 @@ DIFFERS = {
     "quick": ("machines of 2,000 x 1,000 units, one of each kind, a diagram of 25 x 25",),
     "paper": (
         "the paper gives no diagram, sizes or strengths: kappa = 1/2, machines of 4,000 x 2,000 units, five of each kind",
-        "K extensive with orthogonally invariant modes is left out, as in the paper",
+        "K extensive with orthogonally invariant modes is a figure of its own, decelle2017/extensive",
     ),
 }
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(scales=(1.5, 3.0, 6.0)),
     "paper": Config(
         points=60,
         visible=4000,

@@ -1,11 +1,13 @@
 """Which of the paper's statements about MNIST hold, in each of the settings that its text leaves open.
 
 The paper does not say whether the machine of its figures 2 to 4 had units of +-1 or of 0 and 1, how large its batches
-were, nor how its chains were run. Every plausible combination is trained once, and judged by the claims of the three figures.
+were, nor how its chains were run. Every plausible combination is trained from the same number of seeds, and judged by the
+claims of the three figures.
 """
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,25 +25,24 @@ from equilibria.papers.sweep import sweep
 DECIDED_BEFORE = ("Fig. 2a", "text before Fig. 2", "Fig. 4, linear theory")  # sources of claims that need no training
 SAMPLERS = {"CD-1": ("cd", 1), "PCD-1": ("pcd", 1), "PCD-10": ("pcd", 10)}
 DIFFERS = {
-    "paper": ["one seed for each setting; fields from zero (Fig. 3a) are left out"],
-    "quick": ["2,000 digits, 100 hidden units, 2 epochs, batches of 20 and two samplers"],
+    "paper": ["fields from zero (Fig. 3a) are left out"],
+    "quick": ["2,000 digits, 100 hidden units, 2 epochs, batches of 20 and two samplers, one seed"],
 }
 
 
 @dataclass(frozen=True)
 class Config:
-    """The settings to combine; all else is as in `training.Config`."""
+    """The settings to combine; all else is as in `training.Config`, the number of seeds among it."""
 
     base: training.Config
     units: tuple[str, ...] = ("spin", "binary")
     samplers: tuple[str, ...] = ("CD-1", "PCD-1", "PCD-10")
     batch_sizes: tuple[int, ...] = (10, 100, 500)
-    seed: int = 0
 
 
 PRESETS = {
     "quick": Config(replace(training.QUICK, epochs=2, records=4), samplers=("CD-1", "PCD-1"), batch_sizes=(20,)),
-    "paper": Config(replace(training.PAPER, records=20, seeds=1)),
+    "paper": Config(replace(training.PAPER, records=20)),
 }
 
 
@@ -55,15 +56,13 @@ def judged(base: training.Config, trainings: xr.Dataset, principal: training.Com
     return [claim for claim in found if claim.tested and not claim.ours]
 
 
-def setting(unit: str, sampler: str, batch_size: int, seed: int, *, config: Config) -> dict[str, np.ndarray]:
-    """One cell: for each claim what one setting measures, and whether it held."""
+def setting(unit: str, sampler: str, batch_size: int, machine: int, *, config: Config) -> dict[str, np.ndarray]:
+    """One cell: what one training in one setting measures of each claim."""
     recipe, sweeps = SAMPLERS[sampler]
-    base = replace(
-        config.base, units=unit, recipe=recipe, sweeps=sweeps, batch_size=batch_size, seeds=1, seed=config.base.seed + seed
-    )  # fmt: skip
-    one = {name: part[None] for name, part in training.trained(0, config=base).items()}
+    base = replace(config.base, units=unit, recipe=recipe, sweeps=sweeps, batch_size=batch_size, seeds=1)
+    one = {name: part[None] for name, part in training.trained(machine, config=base).items()}
     found = judged(base, training.assembled(base, one), training.components(base.images))
-    return {"measured": np.array([claim.value for claim in found]), "held": np.array([claim.held for claim in found])}
+    return {"measured": np.array([claim.value for claim in found])}
 
 
 def statements(config: training.Config) -> list[Claim]:
@@ -81,24 +80,38 @@ def statements(config: training.Config) -> list[Claim]:
 
 
 def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
-    """Every setting, each kept when it is finished."""
+    """Every training of every setting, each kept when it is finished."""
     axes = {"unit": list(config.units), "sampler": list(config.samplers), "batch_size": list(config.batch_sizes)}
-    found = sweep(setting, config, checkpoint, **axes, seed=config.seed)
+    found = sweep(setting, config, checkpoint, **axes, machine=range(config.base.seeds))
     said = statements(config.base)
     return xr.Dataset(
-        {name: ((*axes, "claim"), found[name].values) for name in ("measured", "held")},
+        {"measured": ((*axes, "seed", "claim"), found["measured"].values)},
         axes
         | {
             "claim": [f"{claim.source}: {claim.says}" for claim in said],
             "decided": ("claim", [claim.source in DECIDED_BEFORE for claim in said]),
         },
         {"epochs": config.base.epochs, "images": config.base.images},
-    )
+    ).assign(verdicts(found["measured"].values, said, tuple(axes)))
+
+
+def verdicts(
+    measured: np.ndarray, said: list[Claim], axes: tuple[str, ...]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """What is judged of each claim over the seeds of a setting, and whether it held, of (..., seed, claim)."""
+    rows = measured.reshape(-1, *measured.shape[-2:])
+    each = [[replace(claim, measured=row[:, place]) for place, claim in enumerate(said)] for row in rows]
+    shape = (*measured.shape[:-2], len(said))
+    return {
+        "value": ((*axes, "claim"), np.reshape([[claim.value for claim in row] for row in each], shape)),
+        "held": ((*axes, "claim"), np.reshape([[claim.held for claim in row] for row in each], shape)),
+    }
 
 
 def plot(dataset: xr.Dataset) -> Figure:
-    """A row for each statement of the paper, a column for each setting: blue where it held, with what was measured."""
-    flat = dataset.stack(setting=("unit", "sampler", "batch_size")).transpose("claim", "setting")
+    """A row for each statement of the paper, a column for each setting: blue where it held, with what is judged, the mean
+    over seeds or the worst of them."""
+    flat = dataset.stack(setting=("unit", "sampler", "batch_size")).transpose("claim", "setting", ...)
     rows, columns = flat["held"].shape
     figure, axes = plots.panels(size=(4.6 + 0.42 * columns, 0.8 + 0.27 * rows))
     axes.imshow(
@@ -106,19 +119,15 @@ def plot(dataset: xr.Dataset) -> Figure:
     )
     for row in range(rows):
         for column in range(columns):
-            axes.text(
-                column, row, f"{float(flat['measured'][row, column]):.2g}", ha="center", va="center", fontsize=5.5
-            )
+            axes.text(column, row, f"{float(flat['value'][row, column]):.3g}", ha="center", va="center", fontsize=5.5)
     labels = [f"{'±1' if unit == 'spin' else '0/1'} {sampler} {size}" for unit, sampler, size in flat["setting"].values]
     axes.set_xticks(range(columns), labels, rotation=60, ha="right", fontsize=6.5)
-    axes.set_yticks(range(rows), [_short(str(text)) for text in flat["claim"].values], fontsize=6)
+    axes.set_yticks(range(rows), [textwrap.fill(str(text), 95) for text in flat["claim"].values], fontsize=5)
     axes.grid(visible=False)
-    axes.set_title("units, sampler, batch size: which of the paper's statements hold (blue)", fontsize=8, loc="right")
+    seeds = dataset.sizes["seed"]
+    title = f"units, sampler, batch size ({seeds} seed{'s' * (seeds > 1)}): which of the paper's statements hold (blue)"
+    axes.set_title(title, fontsize=8, loc="right")
     return figure
-
-
-def _short(text: str, most: int = 92) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def claims(dataset: xr.Dataset) -> list[Claim]:

@@ -14,7 +14,15 @@ from matplotlib.figure import Figure
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most, close
 from equilibria.papers.huang2019.common import STARTS, Planted, best_possible, factorised, matched, options, plant
-from equilibria.papers.huang2019.statements import COLOURS, LABELS, NOT_GIVEN, learns_less, nearly_optimal, recovery
+from equilibria.papers.huang2019.statements import (
+    COLOURS,
+    LABELS,
+    NOT_GIVEN,
+    concepts,
+    learns_less,
+    nearly_optimal,
+    recovery,
+)
 from equilibria.papers.sweep import fast, sweep
 from equilibria.synapses.learn import learn_synapses
 from equilibria.theory.synapses import synapse_threshold
@@ -113,8 +121,10 @@ def plot(dataset: xr.Dataset) -> Figure:
         mean, spread = theirs.mean("instance"), theirs.std("instance", ddof=1)
         plots.simulation_points(panels[0], density, mean, spread, colour=colour, label=label, marker="osD"[index])
         panels[0].plot(density, mean, color=colour, linewidth=0.8)
-        for panel, line in ((panels[0], colour), (panels[index + 1], "0.3")):
-            panel.axvline(float(here["threshold"]), color=line, linestyle=":", linewidth=1.2)
+        panels[0].axvline(float(here["threshold"]), color=colour, linestyle=(1.5 * index, (1, 2)), linewidth=1.6)
+        panels[index + 1].axvline(
+            float(here["threshold"]), color="0.3", linestyle=":", linewidth=1.2, label="learning begins, by theory"
+        )
         for learner in map(str, dataset["learner"].values):
             ours = here["overlap"].sel(learner=learner).mean("instance")
             panels[index + 1].plot(density, ours, "o-", ms=3, color=COLOURS[learner], label=LABELS[learner])
@@ -205,6 +215,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             reason="the paper says zero; a twentieth of what certain weights have",
             quote="Below the threshold, a random-guess phase (lambda = 0) dominates the learning",
         ),
+        *(claim for case in range(3) for claim in concepts(theirs.isel(case=case), judged, size)),
         *(
             close(
                 f"Without correlation the partition function factorises (P = {int(dataset['hidden_size'][case])}): ln Z less "
@@ -231,13 +242,12 @@ _DRAWN = (
     *NOT_GIVEN[2:],
 )
 DIFFERS = {
-    "quick": (*_DRAWN, "3 realisations, few densities and 100 steps"),
+    "quick": (*_DRAWN, "2 realisations, four densities and 100 steps"),
     "paper": (*_DRAWN, "the densities are ours: the paper does not list its own"),
 }
 PRESETS = {
     "quick": Config(
-        densities=(0.2, 0.6, 1.0, 2.0, 3.0, 5.0), instances=3, steps=100, draws=32, learners=("paper", "exact"),
-        posterior_sweeps=200,
+        densities=(0.3, 1.0, 2.0, 5.0), instances=2, steps=100, draws=32, learners=("paper", "exact"), posterior_sweeps=200,
     ),
     "paper": Config(),
 }  # fmt: skip

@@ -148,4 +148,4 @@ DIFFERS = {
         "200 steps from 5 starts: the paper shows one run",
     ),
 }
-PRESETS = {"quick": Config(steps=100, fields=32, starts=2), "paper": Config()}
+PRESETS = {"quick": Config(examples=1000, steps=60, fields=32, starts=2), "paper": Config()}

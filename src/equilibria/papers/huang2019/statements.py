@@ -75,6 +75,28 @@ def recovery(overlaps: np.ndarray, worst: np.ndarray, case: str, source: str) ->
     ]
 
 
+def driven(matched: xr.DataArray, size: int, case: str) -> Claim:
+    """Learning goes towards the planted fields, overlaps (step, instance, unit)."""
+    mean = matched.mean("unit")
+    return at_least(
+        f"The updates drive the parameters towards the ground truth ({case}): mean overlap in the end less that at the start",
+        source="text on Fig. 2 (a)", expected=2 / np.sqrt(size), over="realisation", every=True,
+        measured=(mean.isel(step=-1) - mean.isel(step=0)).values, reason="two fluctuations of 1/sqrt(N)",
+        quote="driving the update of the variational parameter towards the ground truth",
+    )  # fmt: skip
+
+
+def not_convex(bound: np.ndarray, weights: int, case: str) -> Claim:
+    """A maximum of the bound (step, instance) and its mirror image -lambda are equally good, what lies between is not."""
+    return at_least(
+        f"The bound is not convex ({case}, exact E-step): how much lower it is half-way from a maximum to its mirror image "
+        "-lambda, which has the same bound; measured at the start, nearly lambda = 0",
+        source="Sec. III", expected=weights * 0.1**2, measured=bound[-1] - bound[0], over="realisation", every=True,
+        reason="twice the nats by which the width of the start, 0.1, lies below lambda = 0",
+        quote="This bound we try to optimize is nevertheless highly non-convex in the variational parameter space",
+    )  # fmt: skip
+
+
 def nearly_optimal(overlaps: np.ndarray, best: np.ndarray, case: str) -> Claim:
     """Hardly less is found than the posterior itself knows; both are (instances,)."""
     return at_most(
@@ -134,7 +156,10 @@ def saturation(divergence: np.ndarray, weights: int, case: str, source: str) -> 
     ]  # fmt: skip
 
 
-def growing_bound(bound: np.ndarray, case: str, source: str) -> list[Claim]:
+def growing_bound(
+    bound: np.ndarray, case: str, source: str,
+    quote: str = "the lower-bound on the data log-likelihood, which is observed to grow with learning",
+) -> list[Claim]:  # fmt: skip
     """The bound (step, instance) grows with learning."""
     gain = bound.max(axis=0) - bound[0]
     falls = np.maximum(bound[:-1] - bound[1:], 0).max(axis=0)
@@ -142,13 +167,32 @@ def growing_bound(bound: np.ndarray, case: str, source: str) -> list[Claim]:
         at_least(
             f"The lower bound ends higher than it began ({case}): gain over its largest, of the worst realisation",
             source=source, expected=0.99, measured=(bound[-1] - bound[0]) / gain, over="realisation", every=True,
-            reason="a hundredth of the axis is the width of a line",
-            quote="the lower-bound on the data log-likelihood, which is observed to grow with learning",
+            reason="a hundredth of the axis is the width of a line", quote=quote,
         ),
         at_most(
             f"... and grows all the way ({case}): largest fall from one step to the next over the whole gain",
             source=source, expected=0.01, measured=falls / gain, over="realisation", every=True,
             reason="a hundredth of the axis is the width of a line",
+        ),
+    ]  # fmt: skip
+
+
+def concepts(theirs: xr.Dataset, judged: float, size: int) -> list[Claim]:
+    """Above the threshold the symmetry between lambda and -lambda is broken, in the direction of the fields."""
+    here = theirs.sel(density=judged)
+    name = f"P = {int(theirs['hidden_size'])}, q = {float(theirs['correlation']):g}, density {judged:g}"
+    told: dict[str, Any] = {
+        "source": "Sec. IV", "every": True, "over": "realisation",
+        "quote": "Above the threshold, there appears spontaneous symmetry breaking corresponding to concept-formation",
+    }  # fmt: skip
+    return [
+        at_least(
+            f"Above the threshold the symmetry is broken: mean of lambda^2 ({name})", expected=0.05,
+            measured=here["certainty"].values, reason="what is allowed of the random guess below it", **told,
+        ),
+        at_least(
+            f"... towards the planted fields: mean overlap ({name})", expected=3 / np.sqrt(size),
+            measured=here["overlap"].values, reason="three fluctuations of 1/sqrt(N)", **told,
         ),
     ]  # fmt: skip
 

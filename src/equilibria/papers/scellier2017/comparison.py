@@ -206,6 +206,8 @@ def plot(dataset: xr.Dataset):
             )
     left.set(yscale="log", xlabel="epoch", ylabel="test error, %", title="digits, one hidden layer")
     right.set(xlabel="epoch", ylabel="cosine with the exact gradient", title="gradients at the network reached")
+    left.set_yticks(ticks := [10, 20, 40, 80], [f"{tick:d}" for tick in ticks])
+    left.set_yticks([], minor=True)
     left.legend(fontsize=7)
     axes = bottom.subplots()
     axes.set_axis_off()
@@ -281,8 +283,25 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             quote="Their result only holds for a layered MLP-like architecture, the feedback weights are assumed to be tiny "
             "compared to the feedforward weights",
         ),
+        not_testable(
+            "Phases of one model correspond to phases of the others", source="Table 1",
+            reason="names put side by side; the angles between their gradients stand in the table of this figure",
+            quote="Correspondence of the phases between Feedforward Nets, our model, Contrastive Hebbian Learning ... and "
+            "Almeida-Pineida's Recurrent Back-Propagation",
+        ),
+        not_testable(
+            "Explicit computations are efficient and almost exact, implicit ones are not", source="section 2.4",
+            reason="neither has a number; how many iterations phases take is counted in scellier2017/relaxation",
+            quote="computations are efficient and (almost) exact in the traditional 'explicit' framework, whereas they are "
+            "inefficient and approximate in the proposed 'implicit' framework",
+        ),
+        not_testable(
+            "Symmetric weights could come about by themselves, or not be needed", source="section 4.3",
+            reason="statements about other papers, and open questions; all networks here have symmetric weights",
+            quote="It remains to be shown how a form of symmetry could arise from the learning procedure itself",
+        ),
     ]  # fmt: skip
 
 
-PRESETS = {"quick": Config(), "paper": Config(hidden=64, epochs=12, seeds=5)}
+PRESETS = {"quick": Config(epochs=8), "paper": Config(hidden=64, epochs=12, seeds=5)}
 DIFFERS = {name: ("no such figure in the paper; smooth units, the bundled digits",) for name in PRESETS}

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from equilibria.papers.scellier2017 import curves
-from equilibria.papers.scellier2017.curves import claims, plot, run
+from equilibria.papers.scellier2017.curves import run
+from equilibria.papers.scellier2017.statements import claims, plot
 
 PRESETS = {
     name: replace(preset, reading="equation 9") for name, preset in curves.presets(depth=1, epochs=25, seeds=5).items()

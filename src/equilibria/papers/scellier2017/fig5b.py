@@ -1,7 +1,8 @@
 """Figure 5, the network with two hidden layers."""
 
 from equilibria.papers.scellier2017 import curves
-from equilibria.papers.scellier2017.curves import claims, plot, run
+from equilibria.papers.scellier2017.curves import run
+from equilibria.papers.scellier2017.statements import claims, plot
 
 PRESETS = curves.presets(depth=2, epochs=60, seeds=3)
 DIFFERS = {"quick": (*curves.SMALL, *curves.DIFFERS), "paper": curves.DIFFERS}

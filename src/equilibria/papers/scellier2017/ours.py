@@ -155,7 +155,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(),
+    "quick": Config(whole_epochs=(0, 6, 6), our_epochs=(6, 6, 6)),
     "paper": Config(
         images="mnist", train=50_000, whole_size=500, sizes=(1024, 512, 256), whole_epochs=(0, 40, 60),
         our_epochs=(30, 25, 30), seeds=5, whole_seeds=2, seed=200,

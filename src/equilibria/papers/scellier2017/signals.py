@@ -129,6 +129,8 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     """What section 3.3 and the duration of the ξ-phase in section 5.1 say."""
     depth = dataset.sizes["layer"]
     early = dataset["early"].sel(time=EARLY, method="nearest", tolerance=1e-6).isel(layer=slice(depth - 1))
+    first = dataset["size"].sel(time=EARLY, method="nearest", tolerance=1e-6)
+    begun = (first.isel(layer=slice(depth - 1)) / first.isel(layer=-1)).transpose("network", "layer")
     share = (dataset["size"].sel(time=depth, method="nearest") / dataset["size"].isel(time=-1)).isel(layer=0)
     waits = -np.diff(_arrivals(dataset), axis=1)  # of each layer after the one above it
     tick = float(dataset["time"][1])
@@ -139,6 +141,13 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             expected=0.99, measured=early.values, every=True, over="network", reason="'approximate': the next order is t/τ",
             quote="starting from the 0-fixed point, the early changes of neural activities during the ξ-phase ... approximate "
             "some kind of error derivatives",
+        ),
+        at_most(
+            f"When the ξ-phase begins the hidden units are at equilibrium: movement of a hidden layer over that of the outputs "
+            f"at t = {EARLY:g}, largest", source="section 3.3; Eq. (43)", expected=0.0, measured=begun.values, tolerance=EARLY,
+            every=True, over="network", reason="of order t/τ: what the outputs have sent on by then",
+            quote="Since this force only acts on the output units, the hidden units are initially at equilibrium at the "
+            "beginning of the ξ-phase",
         ),
         at_least(
             "The perturbation reaches each layer after the one above it: time to a tenth of the last change, difference",

@@ -275,7 +275,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 PRESETS = {
-    "quick": Config(steps=2000, draws=1000, many=(5,), networks=2),
+    "quick": Config(chains=200, steps=1000, draws=1000, many=(5,), networks=2),
     "paper": Config(
         temperatures=(0.25, 0.5, 1.0, 2.0, 4.0), chains=500, steps=10_000, nudge=0.03, seeds=5, draws=5000, networks=5,
         many=(5, 12), many_steps=2000,

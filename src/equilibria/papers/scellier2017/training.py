@@ -101,11 +101,39 @@ def load(images: str, train: int) -> Parts:
     }
 
 
-def predicted(network: eq.Network, how: eq.Equilibrator, inputs: np.ndarray, chunk: int = 200) -> np.ndarray:
-    """The predictions (51), a chunk at a time so that each stops as soon as it has come to rest."""
-    shares = [inputs[begin : begin + chunk] for begin in range(0, len(inputs), chunk)]
-    found = [eq.equilibrate(network, how, world=eq.Clamp("input", share))["output"] for share in shares]
-    return np.concatenate([np.argmax(outputs, axis=-1) for outputs in found])
+def rested(
+    network: eq.Network,
+    how: eq.Equilibrator,
+    inputs: np.ndarray,
+    start: dict[str, np.ndarray] | None = None,
+    chunk: int = 200,
+) -> dict[str, np.ndarray]:
+    """The states of all layers but the inputs, a chunk at a time so that each stops as soon as it has come to rest.
+
+    Args:
+        network: which relaxes.
+        how: comes to rest.
+        inputs: images.
+        start: where each begins; at 0 when it is not given.
+        chunk: images that relax together.
+
+    Returns:
+        By layer, (image, neuron).
+    """
+    shares = [slice(begin, begin + chunk) for begin in range(0, len(inputs), chunk)]
+    ends = [
+        eq.equilibrate(
+            network, how, start and {name: layer[share] for name, layer in start.items()},
+            world=eq.Clamp("input", inputs[share]),
+        )
+        for share in shares
+    ]  # fmt: skip
+    return {name: np.concatenate([end[name] for end in ends]) for name in network.names if name != "input"}
+
+
+def predicted(network: eq.Network, how: eq.Equilibrator, inputs: np.ndarray) -> np.ndarray:
+    """The predictions (51)."""
+    return rested(network, how, inputs)["output"].argmax(axis=-1)
 
 
 def error(network: eq.Network, how: eq.Equilibrator, inputs: np.ndarray, labels: np.ndarray) -> float:
