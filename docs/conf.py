@@ -9,6 +9,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # pages call `equilibria`
+os.environ.pop(
+    "MPLBACKEND", None
+)  # with another one than the notebook's own a page has no pictures, and nothing says so
 
 # Pages compile much the same programs: what one has compiled serves the others, and the next build.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(HERE / "_build" / ".compiled"))
