@@ -111,7 +111,10 @@ def test_each_claim_about_phases_fails_for_its_own_reason():
     stays = diagram()["kept"].values.copy()
     stays[0, 1, 1] = 0.5  # one machine of two
     assert said(kept=stays) == ["Gaussian components"]
-    assert said(sampled_m=np.array([[0.5, 0.5], [0.5, 0.6]])) == ["Ferromagnet"]
+    assert said(sampled_m=np.array([[0.5, 0.5], [0.5, 0.536]])) == [
+        "Ferromagnet"
+    ]  # 3.6 standard deviations, of one machine
+    assert said(sampled_m=np.full((2, 2), 0.53)) == ["The order parameters average themselves"]  # 3, of every one
     assert said(sampled_phase=np.array([[1, 1], [1, 2]])) == [
         "The equations tell where the machine is a spin glass",
         "Machines sampled in the three phases are found in the phase predicted",
@@ -162,6 +165,7 @@ def curves(**changed):
         "empirical": (("seed", "mode", "other"), np.stack([np.diag([3.0, 2.0, 0.1])] * 2)),
         "magnetization": (("seed", "cluster"), np.full((2, 2), 0.82)),
         "image_measured": (("seed", "image_time", "mode"), np.full((2, 4, 3), 0.3)),
+        "variance": (("seed", "mode"), np.full((2, 3), 20.0)),
         "image_predicted": (("seed", "image_law", "image_time", "mode"), np.full((2, 1, 4, 3), 0.3)),
     }
     dataset = xr.Dataset(
@@ -190,9 +194,16 @@ def test_each_claim_about_a_learning_curve_fails_for_its_own_reason():
     high = curves()["measured"].values.copy()
     high[1, -1] *= [1.2, 0.95, 1.0]  # the mean is between the curves, the first mode is not
     assert said(measured=high) == ["Clusters"]
+    off = curves()["measured"].values.copy()
+    off[1, 7, 1] *= 0.7  # one record of one seed
+    assert said(measured=off) == ["The learning curve is deterministic"]
+    ended = curves()["predicted"].values.copy()
+    ended[1, 0, -1] = np.nan  # a curve that stopped early is no agreement
+    assert "The learning curve is deterministic" in said(predicted=ended)
     weak = curves()["measured"].values.copy()
     weak[1, -1, 1] = 0.9  # one mode of one seed
     assert "The machine reaches a ferromagnetic phase with many states" in said(measured=weak)
+    assert "Later the Gaussian estimate of the machine's response is no longer valid" in "".join(said(measured=weak))
     assert said(magnetization=np.array([[0.82, 0.82], [0.82, 0.95]])) == [
         "The singular values match the magnetization of each fixed point"
     ]

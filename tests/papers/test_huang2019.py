@@ -189,7 +189,8 @@ def densities(onsets, noise=0.02):
 
 def test_claims_about_densities_fail_for_their_own_reasons():
     def papers_own(dataset):
-        return [claim.says.split(":")[0] for claim in fig3a.claims(dataset) if not claim.ours and not claim.held]
+        claims = fig3a.claims(dataset)
+        return [claim.says.split(":")[0] for claim in claims if not claim.ours and claim.verdict == "not held"]
 
     assert papers_own(densities((2.0, 1.2, 2.0))) == []
     assert papers_own(densities((2.0, 2.6, 2.0))) == ["Correlation lowers the threshold"]
@@ -204,9 +205,13 @@ def test_claims_about_densities_fail_for_their_own_reasons():
     assert [words.split(" (")[0] for words in papers_own(apart)] == [
         "Without correlation the partition function factorises"
     ]
-    guess = densities((2.0, 1.2, 2.0))
-    guess["certainty"][:] = 0.3
-    assert papers_own(guess) == ["Below the threshold the weights are not known, lambda = 0"]
+    for case in range(3):
+        guess = densities((2.0, 1.2, 2.0))
+        guess["certainty"][0, case] = 0.3
+        assert papers_own(guess) == ["Below the threshold the weights are not known, lambda = 0"]
+        ahead = densities((2.0, 1.2, 2.0))
+        ahead["overlap"][0, case, 0] = 0.4
+        assert "Below the threshold fluctuations of the order 1/sqrt(N) remain" in papers_own(ahead)
     symmetric = densities((2.0, 1.2, 2.0))
     symmetric["certainty"][0, 1, -1, 3] = 0.0  # one realisation
     assert papers_own(symmetric) == ["Above the threshold the symmetry is broken"]
@@ -239,6 +244,54 @@ def test_a_threshold_that_no_density_passes_is_not_made_up():
     assert np.isnan(onset.estimated(dataset, "overlap", 0)[0])
     floor, error = onset.estimated(dataset, "overlap", 0, onset.at_density(0))
     np.testing.assert_allclose([floor, error], [-0.5, 0], atol=1e-9)
+
+
+def sizes(thresholds, parts=None, floor=-0.5, scatter=0.02):
+    """Overlaps N^floor below thresholds and 0.5 above them, of five cases; `parts` are where hidden neurons part."""
+    grid, numbers = np.array([0.2, 0.3, 0.5, 0.7, 0.9, 1.1, 1.4, 1.8]), np.array([100, 400, 1600])
+    noise = np.random.default_rng(0).standard_normal((2, 5, len(numbers), len(grid), 6))
+    noise = 1 + scatter * (noise - noise.mean(-1, keepdims=True))  # the means are exact
+
+    def rise(edges, below):
+        above = 1 / (1 + np.exp(-40 * (grid - np.array(edges)[:, None])))[:, None, :]
+        return above * 0.5 + (1 - above) * numbers[:, None] ** below
+
+    both = np.stack([rise(thresholds, floor), rise(thresholds if parts is None else parts, -0.5)])[..., None] * noise
+    dims = ("case", "size", "density", "instance")
+    return xr.Dataset(
+        {"overlap": (dims, both[0]), "parted": (dims, both[1]), "threshold": ("case", [1.0, 0.6, 1.0, 0.4, 0.6])},
+        {
+            "size": numbers, "density": grid, "hidden_size": ("case", [2, 2, 3, 2, 3]),
+            "correlation": ("case", [0.0, 0.3, 0.0, 0.6, 0.2]),
+        },
+    )  # fmt: skip
+
+
+def test_claims_about_larger_and_larger_machines_fail_for_their_own_reasons():
+    def papers_own(dataset):
+        claims = onset.claims(dataset)
+        return {claim.says.split(":")[0].split(" (")[0] for claim in claims if not claim.ours and not claim.held}
+
+    theory = [1.0, 0.6, 1.0, 0.4, 0.6]
+    assert papers_own(sizes(theory)) == set()
+    apart = papers_own(sizes([1.0, 0.6, 1.4, 0.4, 0.6]))
+    assert apart == {"Without correlation the learning threshold does not depend on P"}
+    assert papers_own(sizes([1.0, 1.2, 1.0, 0.4, 0.6])) == {
+        "Correlation decreases the threshold", "The result is consistent with theory",
+    }  # fmt: skip
+    assert papers_own(sizes([1.0, 0.6, 1.0, 0.9, 0.6])) >= {"... and more correlation decreases it more"}
+    assert papers_own(sizes([1.0, 0.6, 1.0, 0.4, 1.2])) == {"... also of P = 3 fields"}
+    assert papers_own(sizes([1.5, 0.6, 1.5, 0.4, 0.6])) == {"The result is consistent with theory"}
+    assert papers_own(sizes([2.5, 0.6, 2.5, 0.4, 0.6])) >= {
+        "Above the threshold the symmetry is broken, whatever the size", "The result is consistent with theory",
+    }  # fmt: skip
+    assert papers_own(sizes(theory, floor=-0.35)) == {"Below the threshold fluctuations of the order 1/sqrt(N) remain"}
+    assert papers_own(sizes(theory, parts=[1.0, 0.6, 2.5, 0.4, 0.6])) == {
+        "With enough data the symmetry of their permutations is broken, whatever the size"
+    }
+    assert papers_own(sizes(theory, parts=[0.1, 0.6, 1.0, 0.4, 0.6])) == {
+        "With few data hidden neurons differ by fluctuations of the order 1/sqrt(N) alone"
+    }
 
 
 def test_the_papers_ascent_moves_the_means_and_keeps_them_below_one():

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 import equilibria as eq
 from equilibria import plots
 from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.decelle2017.statements import INFORMATION
 from equilibria.papers.decelle2017.training import DIFFERS as DIFFERS
 from equilibria.papers.decelle2017.training import (
     MODES,
@@ -75,6 +76,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     edge, low = dataset.attrs["edge"], dataset.attrs["low"]
     start, early, end = (dataset["value"].isel(step=place).values for place in range(3))  # (seed, mode)
     modes = start.shape[1]
+    rigid = 3 * np.log(modes) / modes
     scatter = 3 * modes ** (-2 / 3)
     top = edge * (1 + scatter)
     beyond = {name: (values > top).sum(1) for name, values in (("early", early), ("end", end))}
@@ -92,7 +94,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         at_most(
             "Before learning the singular values have the Marchenko-Pastur law (largest gap of the distributions)",
             source="Fig. 2a", expected=0, measured=[away(row, dataset.attrs["variance"]) for row in start], every=True,
-            tolerance=3 * np.log(modes) / modes,
+            tolerance=rigid,
             reason="singular values of noise repel: their distribution is within about ln(n)/n of the law",
         ),
         at_most(
@@ -149,9 +151,18 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             "values within the bulk's upper edge and the law of their own variance)",
             source="text before (10)", expected=0, every=True,
             measured=[away(row, own**2 / 784) for row, own in zip(noise["end"], size["end"], strict=True)],
-            tolerance=3 * np.log(modes) / modes, reason="as before learning",
+            tolerance=rigid, reason="as before learning",
             quote="such distribution corresponds to the noise of the weight matrix",
         ),
+        at_least(
+            "... and not that of the learned matrix (largest gap of the distributions, of all values and the law of their "
+            "variance)",
+            source="text before (10)", expected=rigid, every=True,
+            measured=[away(row, np.mean(row**2) / 784) for row in end], reason="what is allowed of noise",
+            quote="generally leads to a Marchenko-Pastur distribution of the singular values of W, which as we shall see in "
+            "the next section is unrealistic",
+        ),
+        INFORMATION,
     ]  # fmt: skip
 
 

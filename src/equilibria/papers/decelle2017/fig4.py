@@ -127,6 +127,11 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             source="Fig. 4, inset", expected=1, measured=growth[:, [7 * modes // 8 - 1, -1]], every=True,
             quote="for large value of alpha, the modes are decreasing",
         ),
+        at_least(
+            "The modes of the inset before the cut, 1, 2, 10 and 100 of 400, are amplified (least factor)",
+            source="Fig. 4, inset", expected=1, measured=growth[:, [0, 1, 9, modes // 4 - 1]], every=True,
+            quote="beyond some alpha the modes are dumped while before they are amplified",
+        ),
         at_most(
             "All beyond a cut are damped (modes that grew, as a fraction of all)",
             source="Fig. 4, second cut-off", expected=0.9, measured=counts[:, -1] / modes, every=True,

@@ -6,7 +6,18 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
-from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.claims import Claim, at_least, at_most, not_testable
+
+REASONABLY_WELL = not_testable(
+    "Restricted Boltzmann machines perform reasonably well on MNIST", source="Tests on the MNIST dataset",
+    reason="the paper gives no measure; how probable the digits become is claimed below, as ours",
+    quote="It is known that RBMs perform reasonably well on this dataset",
+)  # fmt: skip
+INFORMATION = not_testable(
+    "The information of a learned matrix is in its modes outside the bulk", source="text before (10)",
+    reason="the paper gives no measure of information",
+    quote="its information content is better expressed by the presence of SVD modes outside of the bulk",
+)  # fmt: skip
 
 
 def classical(noise: np.ndarray) -> np.ndarray:
@@ -38,6 +49,7 @@ def phase_claims(dataset: xr.Dataset) -> list[Claim]:
     kept = {
         law: dataset["kept"].sel(law=law).transpose("machine", "begun_mode").values for law in dataset["law"].values
     }
+    rounds = np.sqrt(np.mean(misses**2, axis=(1, 2)))
     finite = (dataset.attrs["aspect"] * dataset.attrs["visible"]) ** -0.5
     weaker = np.stack(
         [np.abs(kept[law][:, 1] - dataset["kept_theory"].sel(law=law).values) for law in ("uniform", "bernoulli")],
@@ -74,6 +86,19 @@ def phase_claims(dataset: xr.Dataset) -> list[Claim]:
             )
             for law in ("uniform", "bernoulli")
             for kind, words, least in (("single", "single modes, of four", 4), ("mixed", "several modes", 1))
+        ),
+        not_testable(
+            "... and contribute to the thermodynamics", source="text after (12)",
+            reason="a state counts by e^(-F), and F is of the order of the number of neurons: which of them count depends on "
+            "strengths that the paper does not give",
+            quote="stable fixed points ... can exist and contribute to the thermodynamics",
+        ),
+        at_most(
+            "The order parameters average themselves: those of single ferromagnets scatter about the averaged ones as much as "
+            "independent components make them, in standard deviations (root mean square)",
+            source="Discussion", expected=1.0, measured=rounds, tolerance=2 / np.sqrt(2 * ferro.sum() * len(rounds)),
+            over="machine", reason="two standard errors of a root mean square, a machine's m and mbar counted as one number",
+            quote="This averaging corresponds actually to a standard self-averaging assumption in a RS phase",
         ),
         at_least(
             "Components of smaller kurtosis than 3: least number of stable states, at the largest strength",
@@ -168,7 +193,23 @@ def curve_claims(dataset: xr.Dataset) -> list[Claim]:
     diagonal = np.sqrt((np.diagonal(term, axis1=1, axis2=2) ** 2).sum(1))
     off = np.sqrt(np.maximum((term**2).sum((1, 2)) - diagonal**2, 0)) / diagonal
     scatter = "of order 1/sqrt(N_h): components of N_h units stand for their law"
+    linear = np.sqrt(np.maximum(1 - 1 / dataset["variance"].transpose("seed", "mode").values[:, :count], 0))
+    whole = dataset["measured"].transpose("seed", "time", "mode").values[..., :count]
+    curve = dataset["predicted"].transpose("law", "seed", "time", "mode").values[0, ..., :count]
     return [
+        at_least(
+            "Later the Gaussian estimate of the machine's response is no longer valid: least relative distance of a cluster's "
+            "mode, in the end, from where the linear machine ends",
+            source="Non-linear regime", expected=finite, measured=np.abs(end / linear - 1), every=True,
+            reason="more than the scatter " + scatter,
+            quote="the Gaussian estimation with sigma_v^2 = sigma_h^2 = 1 of the RBM response term is no longer valid",
+        ),
+        at_most(
+            "The learning curve is deterministic: largest distance of a cluster's strength from the curve of normal "
+            "components, over the largest strength",
+            source="Abstract", expected=0, measured=np.abs(whole - curve).max((1, 2)) / curve.max((1, 2)), every=True,
+            tolerance=finite, reason=scatter, quote="defining a deterministic learning curve for the RBM",
+        ),
         at_least(
             "The modes point in the directions of the clusters, one for each: least overlap",
             source="text after (12)", expected=0.9, measured=_pointing(dataset, count), every=True,

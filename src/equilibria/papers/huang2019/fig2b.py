@@ -14,6 +14,7 @@ from equilibria.papers.huang2019.common import best_possible, permuted_run, plan
 from equilibria.papers.huang2019.statements import (
     COLOURS,
     NOT_GIVEN,
+    OUT_OF_REACH,
     band,
     comes_to_rest,
     driven,
@@ -105,6 +106,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         comes_to_rest(theirs["unconverged"].values, case),
         driven(theirs["matched"], size, case),
         not_convex(dataset["bound"].sel(learner="exact").values, 3 * size, case),
+        OUT_OF_REACH,
         learns_less(end.sel(learner="paper").values, end.sel(learner="exact").values, case),
     ]
     if "best of starts" in dataset["learner"].values:

@@ -18,9 +18,11 @@ from equilibria.papers.huang2019.statements import (
     COLOURS,
     LABELS,
     NOT_GIVEN,
+    TOY_MODELS,
     concepts,
     learns_less,
     nearly_optimal,
+    random_guess,
     recovery,
 )
 from equilibria.papers.sweep import fast, sweep
@@ -180,9 +182,6 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
     two, three = overlap.isel(case=0), overlap.isel(case=2)
     error = np.sqrt(((two.var("instance", ddof=1) + three.var("instance", ddof=1)) / two.sizes["instance"]).values)
     apart = np.abs((two.mean("instance") - three.mean("instance")).values) / error
-    least = float(dataset["density"].min())
-    lowest = theirs["overlap"].isel(case=0).sel(density=least).values
-    guess = theirs["certainty"].isel(case=0).sel(density=least).values
     scatter = [_each_without(overlap.isel(case=case)).std() * np.sqrt(two.sizes["instance"] - 1) for case in range(3)]
     return [
         *found,
@@ -203,18 +202,8 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             source="Fig. 3 (a)", expected=0.0, measured=onsets[1] - onsets[0],
             quote="the correlation level decreases the threshold",
         ),
-        at_most(
-            f"Below the threshold fluctuations of the order 1/sqrt(N) remain: overlap at density {least:g}, q = 0",
-            source="Sec. IV", expected=2 / np.sqrt(size), measured=lowest, tolerance=0.05, over="realisation",
-            reason="the best of two matchings of random signs has 0.1, and this density is not far below the threshold",
-            quote="the fluctuation (of the order O(1/sqrt(N))) dominates the inference accuracy",
-        ),
-        at_most(
-            f"Below the threshold the weights are not known, lambda = 0: mean of lambda^2 at density {least:g}, q = 0",
-            source="Sec. IV", expected=0.05, measured=guess, over="realisation",
-            reason="the paper says zero; a twentieth of what certain weights have",
-            quote="Below the threshold, a random-guess phase (lambda = 0) dominates the learning",
-        ),
+        TOY_MODELS,
+        *(claim for case in range(3) for claim in random_guess(theirs.isel(case=case), size)),
         *(claim for case in range(3) for claim in concepts(theirs.isel(case=case), judged, size)),
         *(
             close(

@@ -18,8 +18,10 @@ from equilibria.papers.digits import handwritten
 from equilibria.papers.huang2019.common import exact_bound, options
 from equilibria.papers.huang2019.statements import (
     COLOURS,
+    ILL_DEFINED,
     LABELS,
     NOT_GIVEN,
+    PROMISING,
     band,
     comes_to_rest,
     growing_bound,
@@ -111,6 +113,8 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             reason="a statement about other people's methods",
             quote="Due to the weight discreteness, there does not exist efficient or valid methods",
         ),
+        ILL_DEFINED,
+        PROMISING,
         at_least(
             f"The probability of weights becomes highly biased ({case}): KL divergence over its largest value N P ln 2",
             source=source, expected=0.5, measured=theirs["divergence"].isel(step=-1).values / (weights * np.log(2)),

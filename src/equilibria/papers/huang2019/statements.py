@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from equilibria import plots
-from equilibria.papers.claims import Claim, at_least, at_most
+from equilibria.papers.claims import Claim, at_least, at_most, close, not_testable
 from equilibria.papers.huang2019.common import STARTS
 
 LABELS = {
@@ -257,3 +257,111 @@ def switched(crossed: xr.DataArray, permute_at: int, case: str, later: int = 10)
             expected=0.1, measured=away.mean(axis=(1, 2)), reason="1/sqrt(N)", **told,
         ),
     ]  # fmt: skip
+
+
+def sides_of_threshold(name: str, case: str, ends: list[tuple[float, float, float]]) -> list[Claim]:
+    """What is below and above a threshold: (density, exponent of N, its error) at the lowest and the highest density.
+
+    Of the "overlap", or of what a unit has more of its own field than of the others ("parted"), which is what permuting the
+    hidden neurons changes.
+    """
+    (least, floor, low), (most, top, high) = ends
+    told = {"source": "Sec. IV", "reason": "two standard errors by the bootstrap"}
+    permuted = "This symmetry can only be spontaneously broken when the amount of data reaches a certain threshold"
+    below, above, quotes = {
+        "overlap": (
+            "Below the threshold fluctuations of the order 1/sqrt(N) remain: exponent of N",
+            "Above the threshold the symmetry is broken, whatever the size: exponent of N",
+            (
+                "a random-guess phase dominates the learning such that the fluctuation (of the order O(1/sqrt(N))) dominates",
+                "Above the threshold, there appears spontaneous symmetry breaking",
+            ),
+        ),
+        "parted": (
+            "With few data hidden neurons differ by fluctuations of the order 1/sqrt(N) alone: exponent of N of a unit's own "
+            "overlap less the others'",
+            "With enough data the symmetry of their permutations is broken, whatever the size: exponent of N of the same",
+            (permuted, permuted),
+        ),
+    }[name]
+    return [
+        close(
+            f"{below} at density {least:g} ({case})", expected=-0.5, measured=floor, tolerance=2 * low, quote=quotes[0],
+            **told,
+        ),
+        at_least(
+            f"{above} at density {most:g} ({case})", expected=0.0, measured=top, tolerance=2 * high, quote=quotes[1], **told
+        ),
+    ]  # fmt: skip
+
+
+def consistent_thresholds(found: dict[str, tuple[float, float, float]]) -> Claim:
+    """Thresholds of two fields beside those of theory: by case the value, its error, and what theory has."""
+    return at_most(
+        f"The result is consistent with theory ({'; '.join(found)}): largest distance of a density at which the overlap's "
+        "exponent of N passes -1/4 from the threshold of large machines",
+        source="Sec. V", expected=0.0, measured=[abs(value - theory) for value, _, theory in found.values()], every=True,
+        tolerance=0.1 + 2 * max(error for _, error, _ in found.values()), over="case",
+        reason="half the spacing of densities; two standard errors by the bootstrap, of the least certain",
+        quote="The result is also consistent with theoretical predictions of simple toy models",
+    )  # fmt: skip
+
+
+def random_guess(theirs: xr.Dataset, size: int) -> list[Claim]:
+    """Below the threshold, at the lowest density: overlaps and mean squares of the weights (density, instance)."""
+    least = float(theirs["density"].min())
+    here = theirs.sel(density=least)
+    name = f"P = {int(theirs['hidden_size'])}, q = {float(theirs['correlation']):g}"
+    return [
+        at_most(
+            f"Below the threshold fluctuations of the order 1/sqrt(N) remain: overlap at density {least:g}, {name}",
+            source="Sec. IV", expected=2 / np.sqrt(size), measured=here["overlap"].values, tolerance=0.05, over="realisation",
+            reason="the best of two matchings of random signs has 0.1, and this density is not far below the threshold",
+            quote="the fluctuation (of the order O(1/sqrt(N))) dominates the inference accuracy",
+        ),
+        at_most(
+            f"Below the threshold the weights are not known, lambda = 0: mean of lambda^2 at density {least:g}, {name}",
+            source="Sec. IV", expected=0.05, measured=here["certainty"].values, over="realisation",
+            reason="the paper says zero; a twentieth of what certain weights have",
+            quote="Below the threshold, a random-guess phase (lambda = 0) dominates the learning",
+        ),
+    ]  # fmt: skip
+
+
+PROVED_ELSEWHERE = not_testable(
+    "The phase in which the symmetry of permutations is broken exists, as another paper proved", source="Sec. IV",
+    reason="a statement about a proof that is not in this paper; where the symmetry breaks is measured in huang2019/onset",
+    quote="The permutation-symmetry-broken phase indeed exists as proved in a recent work",
+)  # fmt: skip
+OUT_OF_REACH = not_testable(
+    "The posterior of three fields was thought to be out of reach", source="text on Fig. 2 (b)",
+    reason="a statement about what was thought; the dotted line is that posterior, sampled (docs/papers.md, errata)",
+    quote="the posterior in Eq. (3) is previously thought to be very difficult to handle, and even out of reach",
+)  # fmt: skip
+TOY_MODELS = not_testable(
+    "The result is consistent with the thresholds of simple toy models", source="Sec. V",
+    reason="at N = 100 overlaps rise slowly and show no threshold to compare with; huang2019/onset compares larger machines",
+    quote="The result is also consistent with theoretical predictions of simple toy models",
+)  # fmt: skip
+ILL_DEFINED = not_testable(
+    "The gradient of the data's log-likelihood is ill-defined for discrete weights", source="text on Fig. 3 (b)",
+    reason="so it is by definition: there is nothing to measure",
+    quote="One main reason is that the gradient of the data log-likelihood is mathematically ill-defined",
+)  # fmt: skip
+PROMISING = not_testable(
+    "The framework is promising for structured data", source="text on Fig. 3 (b)",
+    reason="an opinion; what it learns of digits is in the other claims and in huang2019/mnist_wide",
+    quote="our framework is promising in studying structured real dataset",
+)  # fmt: skip
+OUTLOOK = (
+    not_testable(
+        "A more expressive Ansatz than independent weights can improve the framework", source="Sec. V",
+        reason="an outlook: the paper names no Ansatz",
+        quote="a more expressive variational Ansatz can be used to improve the computational power of the framework",
+    ),
+    not_testable(
+        "The framework can be used with arbitrarily many hidden layers", source="Sec. V",
+        reason="an outlook: the paper has equations for one hidden layer alone",
+        quote="neural network architectures with arbitrarily many hidden neurons, and hidden layers",
+    ),
+)  # fmt: skip
