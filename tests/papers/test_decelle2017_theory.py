@@ -288,3 +288,19 @@ def test_machines_of_the_ensemble_are_drawn_by_phases():
     drawn = phases._drawn(config, [2.0], 0.1, "bernoulli", jax.random.key(0))
     assert isinstance(drawn, ensemble.Machine)
     assert set(np.unique(drawn.visible)) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("law", phases.LAWS)
+def test_10_is_the_ensemble_that_is_drawn(law):
+    """Modes of the strengths asked for, in noise of variance sigma^2 / L."""
+    drawn = ensemble.machine([3.0, 2.0], noise=0.0, visible=3000, aspect=0.5, law=law, random=np.random.default_rng(0))
+    found = eq.spectrum(drawn.network)
+    # the rank is that of the modes; these overlap and have lengths that scatter by 1/sqrt(N_h), 0.026
+    np.testing.assert_allclose(found.values[:3], [3.0, 2.0, 0.0], atol=0.2)
+    assert found.values[2] < 1e-4
+    noisy = ensemble.machine([0.0], noise=0.7, visible=600, aspect=0.5, law=law, random=np.random.default_rng(1))
+    weights = np.asarray(noisy.network.couplings[0].matrix())
+    assert noisy.units == pytest.approx(np.sqrt(600 * 300))
+    # the variance of 180,000 normal numbers, five standard errors
+    assert np.var(weights) * noisy.units / 0.49 == pytest.approx(1, abs=5 * np.sqrt(2 / weights.size))
+    assert [np.mean(part**2) for part in (drawn.visible, drawn.hidden)] == pytest.approx([1, 1], abs=0.1)
