@@ -128,8 +128,10 @@ def plot(dataset: xr.Dataset) -> Figure:
     alone = dataset.attrs["independent"]
     axes.axhline(alone, color="0.5", ls=":", lw=1, label=f"independent pixels, {alone:.1f}")
     axes.set(xlabel="epoch", ylabel="log-likelihood (nats per digit)", xscale="log")
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("{x:g}")
+    first, last = float(dataset.epoch.min()), float(dataset.epoch.max())
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 3, 5, 10, 20, 30, 50, 100) if first / 1.2 < tick < 1.2 * last]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
     lowest = float(min(dataset.test.min(), dataset.low.min(), dataset.high.min()))
     if lowest - alone > 3 * (MARK - lowest):  # then the far line would leave the curve no room
         axes.set_ylim(lowest - 1, max(MARK, float(dataset.train.max())) + 1)

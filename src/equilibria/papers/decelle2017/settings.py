@@ -113,16 +113,20 @@ def plot(dataset: xr.Dataset) -> Figure:
     over seeds or the worst of them."""
     flat = dataset.stack(setting=("unit", "sampler", "batch_size")).transpose("claim", "setting", ...)
     rows, columns = flat["held"].shape
-    figure, axes = plots.panels(size=(4.6 + 0.42 * columns, 0.8 + 0.27 * rows))
+    figure, axes = plots.panels(size=(4.2 + 0.32 * columns, 0.8 + 0.31 * rows))
     axes.imshow(
         flat["held"].values.astype(float), cmap=ListedColormap(["#f3dccb", "#cfe4f2"]), vmin=0, vmax=1, aspect="auto"
     )
     for row in range(rows):
         for column in range(columns):
-            axes.text(column, row, f"{float(flat['value'][row, column]):.3g}", ha="center", va="center", fontsize=5.5)
+            value = float(flat["value"][row, column])
+            text = f"{value:.3g}" if abs(value) >= 1 else f"{value:.2g}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=5.5)
     labels = [f"{'±1' if unit == 'spin' else '0/1'} {sampler} {size}" for unit, sampler, size in flat["setting"].values]
     axes.set_xticks(range(columns), labels, rotation=60, ha="right", fontsize=6.5)
-    axes.set_yticks(range(rows), [textwrap.fill(str(text), 95) for text in flat["claim"].values], fontsize=5)
+    axes.set_yticks(range(rows), [textwrap.fill(str(text), 75) for text in flat["claim"].values], fontsize=6)
+    for column in range(len(dataset["batch_size"]), columns, len(dataset["batch_size"])):  # a sampler, or units, end
+        axes.axvline(column - 0.5, color="white", linewidth=1.5)
     axes.grid(visible=False)
     seeds = dataset.sizes["seed"]
     title = f"units, sampler, batch size ({seeds} seed{'s' * (seeds > 1)}): which of the paper's statements hold (blue)"

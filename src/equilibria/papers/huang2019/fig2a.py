@@ -72,12 +72,12 @@ def run(config: Config, progress) -> xr.Dataset:
 def plot(dataset: xr.Dataset) -> Figure:
     """Mean overlap of the planted fields with the units closest to them, over realisations, with a band of one standard
     deviation for the paper's algorithm. Grey: the overlap with the unit that had found a field before the units were swapped
-    (vertical line), in the first realisation. Right: the KL divergence (bands of one standard deviation) and what the bound
+    (vertical line), in the first realisation. Below: the KL divergence (bands of one standard deviation) and what the bound
     has gained, by the paper's algorithm and with the exact E-step (dashed: q = 0.3)."""
-    figure = plots.panels(3, size=(4.2, 4.0))[0]
+    figure = plots.panels(2, 2, size=(4.2, 3.1))[0]
     figure.clear()
     correlations = dataset["correlation"].values
-    axes = figure.subplot_mosaic([["0", "1", "kl"], ["0", "1", "bound"]], width_ratios=(1, 1, 0.75))
+    axes = figure.subplot_mosaic([["0", "1"], ["kl", "bound"]], height_ratios=(1.5, 1))
     for place, (correlation, dash) in enumerate(zip(correlations, ("-", "--"), strict=False)):
         here = dataset.sel(correlation=correlation)
         trajectories(axes[str(place)], here, dataset.attrs["permute_at"])
@@ -90,8 +90,8 @@ def plot(dataset: xr.Dataset) -> Figure:
             axes["bound"].plot(here["step"], gain, dash, color=COLOURS[learner])
     axes["0"].set_ylabel("overlap with the planted field")
     dashed = f"; dashed: q = {correlations[1]:g}" * (len(correlations) > 1)
-    axes["kl"].set(title=rf"KL divergence / $NP \ln 2${dashed}", ylim=(0, 1.02))
-    axes["bound"].set(xlabel="learning step", title="gain of the bound (nats)")
+    axes["kl"].set(xlabel="learning step", title=rf"KL divergence / $NP \ln 2${dashed}", ylim=(0, 1.02))
+    axes["bound"].set(xlabel="learning step", title=f"gain of the bound (nats){dashed}")
     figure.legend(*axes["0"].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 

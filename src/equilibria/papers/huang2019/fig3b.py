@@ -67,12 +67,13 @@ def run(config: Config, progress) -> xr.Dataset:
 
 
 def plot(dataset: xr.Dataset) -> Figure:
-    """KL divergence and gain of the bound, means over starts with bands of one standard deviation, and the mean weights that
-    the paper's algorithm learned from the first start."""
+    """KL divergence and gain of the bound, means over starts with bands of one standard deviation; below, the mean weights
+    that the paper's algorithm learned from the first start."""
     units = dataset.sizes["unit"]
-    figure = plots.panels(2 + units, size=(2.5, 2.8))[0]
+    figure = plots.panels(2, 2, size=(4.2, 2.4))[0]
     figure.clear()
-    axes = figure.subplot_mosaic([["kl", "bound", *map(str, range(units))]], width_ratios=[1.5, 1.5] + [1] * units)
+    above = ["kl"] * (units // 2) + ["bound"] * (units - units // 2)
+    axes = figure.subplot_mosaic([above, [str(unit) for unit in range(units)]], height_ratios=(1.3, 1))
     largest = dataset["mean"].isel(learner=0, instance=0).size * np.log(2)
     for learner in dataset["learner"].values:
         here, colour = dataset.sel(learner=learner), COLOURS[str(learner)]
@@ -87,7 +88,7 @@ def plot(dataset: xr.Dataset) -> Figure:
         panel = axes[str(unit)]
         panel.imshow(weights[:, unit].reshape(side, side), cmap="RdBu", vmin=-1, vmax=1)
         panel.set_axis_off()
-        panel.set_title(rf"$\lambda^{unit + 1}$", loc="center")
+        panel.set_title(rf"$\lambda^{unit + 1}$" + ", red $-1$, blue $+1$" * (not unit), loc="center")
     return figure
 
 

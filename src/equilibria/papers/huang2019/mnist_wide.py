@@ -148,40 +148,38 @@ def plot(dataset: xr.Dataset) -> Figure:
     """Mean weights and samples as pictures, of the first start. Likelihoods of unseen images: bars are means over starts, with
     the bracket of annealing up and down of each start as a line, and independent pixels dotted."""
     side = int(np.sqrt(dataset.sizes["pixel"]))
-    figure, axes = plots.panels(3, size=(4.2, 3.6))
+    figure = plots.panels(2, 2, size=(4.2, 3.0))[0]
+    figure.clear()
+    axes = figure.subplot_mosaic([["weights", "likelihood"], ["samples", "samples"]], width_ratios=(1, 1.3))
     filters = dataset["mean"].values[:, :SHOWN].T.reshape(5, 5, side, side)
-    axes[0].imshow(_tiled(filters), cmap="RdBu", vmin=-1, vmax=1)
-    axes[0].set_title(r"mean weights $\lambda^\mu$, red $-1$, blue $+1$")
-    axes[0].set_axis_off()
+    axes["weights"].imshow(_tiled(filters), cmap="RdBu", vmin=-1, vmax=1)
+    axes["weights"].set_title(r"mean weights $\lambda^\mu$, red $-1$, blue $+1$")
+    axes["weights"].set_axis_off()
     names = [str(name) for name in dataset["machine"].values]
-    shown = dataset["samples"].values.reshape(dataset.sizes["machine"], -1, side, side)
-    axes[1].imshow(_tiled(shown), cmap="gray_r", vmin=-1, vmax=1)
-    axes[1].set_title("samples")
-    axes[1].set_yticks(
-        (np.arange(len(names)) + 0.5) * (side + 2), [name.replace(" ", "\n") for name in names], fontsize=7
-    )
-    axes[1].set_xticks([])
-    axes[1].tick_params(length=0)
-    axes[1].grid(visible=False)
-    for spine in axes[1].spines.values():
+    shown, panel = dataset["samples"].values.reshape(len(names), -1, side, side), axes["samples"]
+    panel.imshow(_tiled(shown), cmap="gray_r", vmin=-1, vmax=1)
+    panel.set_title("samples")
+    panel.set_yticks((np.arange(len(names)) + 0.5) * (side + 2), [name.replace(" ", "\n") for name in names])
+    panel.set_xticks([])
+    panel.tick_params(length=0)
+    panel.grid(visible=False)
+    for spine in panel.spines.values():
         spine.set_visible(False)
-    middle, ends = (
-        dataset["likelihood"].mean("seed").values,
-        dataset["bracket"].transpose("machine", "seed", "end").values,
-    )
+    middle, panel = dataset["likelihood"].mean("seed").values, axes["likelihood"]
+    ends = dataset["bracket"].transpose("machine", "seed", "end").values
     least = min(float(ends.min()), float(dataset["alone"])) - 20
-    axes[2].barh(names, middle - least, left=least, color=plots.PALETTE[: len(names)])
+    panel.barh(names, middle - least, left=least, color=plots.PALETTE[: len(names)])
     places = np.arange(len(names))[:, None] + np.linspace(-0.3, 0.3, ends.shape[1] + 2)[1:-1]
-    axes[2].hlines(places.ravel(), ends.min(axis=2).ravel(), ends.max(axis=2).ravel(), color="black", linewidth=2.0)
+    panel.hlines(places.ravel(), ends.min(axis=2).ravel(), ends.max(axis=2).ravel(), color="black", linewidth=2.0)
     for place, value in enumerate(middle):
         short = value - least < 0.2 * np.ptp([*middle, least])  # a bar that has no room for its number
         where, colour = (ends[place].max(), "black") if short else (least, "white")
-        axes[2].text(where, place, f"  {value:.1f}", va="center", ha="left", color=colour)
-    axes[2].axvline(float(dataset["alone"]), color="0.3", linestyle=":", label="independent pixels")
-    axes[2].invert_yaxis()
-    axes[2].set(xlabel="ln p of an unseen image (nats, AIS)", xlim=(least, 1.02 * ends.max() - 0.02 * least))
-    axes[2].set_title(f"{float(dataset['file_size'].mean()) / 1000:.1f} kB with binary synapses")
-    axes[2].legend(loc="upper center", bbox_to_anchor=(0.5, -0.18))
+        panel.text(where, place, f"  {value:.1f}", va="center", ha="left", color=colour)
+    panel.axvline(float(dataset["alone"]), color="0.3", linestyle=":", label="independent pixels")
+    panel.invert_yaxis()
+    panel.set(xlabel="ln p of an unseen image (nats, AIS)", xlim=(least, 1.02 * ends.max() - 0.02 * least))
+    panel.set_title(f"{float(dataset['file_size'].mean()) / 1000:.1f} kB with binary synapses")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
     return figure
 
 
