@@ -72,8 +72,8 @@ def plot(dataset: xr.Dataset) -> Figure:
     units = dataset.sizes["unit"]
     figure = plots.panels(2, 2, size=(4.2, 2.4))[0]
     figure.clear()
-    above = ["kl"] * (units // 2) + ["bound"] * (units - units // 2)
-    axes = figure.subplot_mosaic([above, [str(unit) for unit in range(units)]], height_ratios=(1.3, 1))
+    layout: Any = [["kl"] * (units // 2) + ["bound"] * (units - units // 2), [str(unit) for unit in range(units)]]
+    axes = figure.subplot_mosaic(layout, height_ratios=(1.3, 1))
     largest = dataset["mean"].isel(learner=0, instance=0).size * np.log(2)
     for learner in dataset["learner"].values:
         here, colour = dataset.sel(learner=learner), COLOURS[str(learner)]
