@@ -61,6 +61,9 @@ WRONG = {
         "10 hidden: Hopfield initialisation is ahead in likelihood after epoch 0": lambda d: d.assign(
             likelihood=d["likelihood"].isel(start=[1, 0, 2]).assign_coords(start=d["start"])
         ),
+        "10 hidden, normal initialisation: learning brings": lambda d: d.assign(
+            likelihood=d["likelihood"].isel(epoch=[1, 0]).assign_coords(epoch=d["epoch"])
+        ),
     },
     complexity: {
         "Classes differ in complexity": lambda d: d.assign(example_mean=0 * d["example_mean"]),
@@ -86,7 +89,10 @@ WRONG = {
         ),
         "Replicas tell the spin glass": lambda d: d.assign(q=1 - abs(d["q"])),
     },
-    examples_phases: {"Loads at which archetypes": lambda d: d.assign(by_entropy=-d["by_entropy"])},
+    examples_phases: {
+        "Loads at which archetypes": lambda d: d.assign(by_entropy=-d["by_entropy"]),
+        "Examples do in place": lambda d: d.assign(overlap=d["overlap"].isel(share=[1, 0]).assign_coords(share=d["share"])),
+    },
 }  # fmt: skip
 QUICK = (dreaming, initialisation, minima)
 

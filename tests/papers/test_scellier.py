@@ -363,7 +363,8 @@ def test_what_is_said_of_nudges_is_not_held_when_one_network_says_otherwise():
     more = {
         "distance": ("step", "duration"), "unlike": ("step", "duration"), "iterations": ("rank",), "at_table": ("what",),
         "at_tolerance": ("what",), "at_blocks": ("what",), "phases": ("phase",), "descent": ("found",), "better": ("push",),
-        "wrong": ("push",), "back": ("push",), "energies": ("nudge", "images"), "way": ("way_of",), "fall": (),
+        "wrong": ("push",), "back": ("push",), "moved": ("push",), "energies": ("nudge", "images"), "way": ("way_of",),
+        "fall": (),
     }  # fmt: skip
     named = {
         "depth": [1, 2], "age": ["before", "after"], "step": [0.25, 0.5], "duration": [3.0, 12.0], "learning": [1],
@@ -388,6 +389,14 @@ def test_what_is_said_of_nudges_is_not_held_when_one_network_says_otherwise():
         ("wrong", {"push": "table"}, 0.1, "No push moves the cost the wrong way"),
         ("back", {"push": "table"}, 0.9, "ξ of the table: share of images that come back"),
         ("energies", {"nudge": "small", "images": "both"}, 0.9, "ξ = 0.01: share of images whose own update raises"),
+        (
+            "at_table",
+            {"what": "distance"},
+            0.02,
+            "After the table's iterations of the 0-phase the 0-fixed point is reached",
+        ),
+        ("at_table", {"what": "differ"}, 0.01, "and the prediction is the one at the fixed point"),
+        ("moved", {"push": "small"}, 0.2, "ξ = 0.01: the ξ-fixed point is ξ-close"),
         ("way", {"way_of": "left"}, 0.02, "After the table's iterations of the ξ-phase the ξ-fixed point is reached"),
         ("way", {"way_of": "made"}, 0.6, "The same phase only initiates the movement"),
         ("fall", {}, 0.02, "The energy falls by the integral of the squared speed"),
