@@ -305,6 +305,14 @@ def test_derivatives_of_the_free_energy_are_the_cumulants_of_the_exact_law():
     np.testing.assert_allclose(expected[[0, 2]] / expected[[1, 3]], 0, atol=1e-6)  # odd ones vanish without a field
 
 
+def test_gradient_descent_on_the_divergence_falls_at_a_small_rate():
+    """At the rate of the figure it rises in about half of its steps: that is the rate, and not the gradient."""
+    fast, slow = (equivalence.descended(0, steps=steps, rate=rate) for steps, rate in ((400, 0.05), (2000, 0.01)))
+    assert np.diff(fast).max() > 0.5
+    assert np.diff(slow).max() < 0
+    assert slow[-1] < 0.005 * slow[0]
+
+
 def test_exponential_growth_is_told_from_a_power_of_any_order():
     sizes = np.array([20, 32, 56, 80])
 
