@@ -513,6 +513,24 @@ def test_changes_of_layers_are_those_of_the_rates():
     assert "1 hidden: the same by `trust_ratio`, which makes them equal" in judged(table2, tilted)
 
 
+def test_an_equal_error_is_not_a_larger_one():
+    """Of three starts with 500 images each, one rate against the table's and against changes that are alike."""
+    axes, shape = ("depth", "way", "start", "record"), (1, len(table2.WAYS), 3, 2)
+    data = {name: (axes, np.full(shape, 0.894)) for name in ("validation", "lost", "silent", "error")}
+    data["change"] = (*axes, "coupling"), np.full((*shape, 3), 1e-3)
+    named = {"depth": [2], "way": list(table2.WAYS), "record": [100, 300]}
+    equal = xr.Dataset(data, named, {"images": "mnist", "size": 500})
+    better = equal.copy(deep=True)
+    better["validation"].loc[{"way": [table2.CHOSEN, "equal changes"]}] = 0.89
+
+    def larger(dataset):
+        verdicts = {claim.says: claim.verdict for claim in table2.claims(dataset) if "larger validation" in claim.says}
+        return list(verdicts.values())
+
+    assert larger(equal) == ["not held", "not held"]
+    assert larger(better) == ["held", "held"]
+
+
 @pytest.fixture(scope="module")
 def built():
     return architectures.run(architectures.Config(size=8, train=200, epochs=1, free=20, nudged=10, probe=20, seeds=1))

@@ -171,7 +171,9 @@ def plot(dataset: xr.Dataset):
         xlabel="temperature $T$", ylabel="overlap $m$ with the stored pattern", ylim=(0, 1.03),
         title=f"sampling, N = {dataset.attrs['size']}, K = {dataset.attrs['count']}",
     )  # fmt: skip
-    last.plot(dataset["step"], dataset["divergence"].T, color=plots.PALETTE[0], linewidth=0.8)
+    for network in reversed(range(count)):  # one that can be followed, the others pale behind it
+        line = {"color": plots.PALETTE[0] if network == 0 else "0.8", "linewidth": 0.6}
+        last.plot(dataset["step"], dataset["divergence"].isel(network=network), **line)
     last.set(xlabel="steps", ylabel=r"$D_{KL}(Q \| P)$", ylim=(0, None), title="gradient descent, $\\epsilon = 0.05$")
     left.legend()
     right.legend(loc="lower left")

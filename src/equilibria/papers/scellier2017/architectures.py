@@ -135,7 +135,7 @@ def plot(dataset: xr.Dataset):
             missed = (1 - dataset["cosine"].sel(kind=kind, when=when)).clip(min=1e-7)
             angles.plot(np.full(missed.size, place + shift), missed, "o", color=colour, markerfacecolor=face)
     angles.axhline(0.01, color="0.5", linewidth=0.8)
-    angles.set(yscale="log", ylim=(5e-8, 1), ylabel="1 - cosine with recurrent back-propagation")
+    angles.set(yscale="log", ylim=(5e-8, 1), ylabel="1 - cosine with the exact gradient")
     angles.set_xticks(range(len(KINDS)), [kind.replace(" ", "\n") for kind in KINDS])
     angles.set_title("gradients: open before, full after learning", fontsize=9)
     return figure
