@@ -11,7 +11,9 @@ import numpy as np
 
 from benchmarks._timing import race, table
 from equilibria.data import planted_data, planted_receptive_fields
-from equilibria.synapses import bound as syn
+from equilibria.synapses.bound import ascent, expected_energy
+from equilibria.synapses.distribution import Synapses
+from equilibria.synapses.e_step import Fields, drawn, e_step, quadrature
 from equilibria.synapses.learn import E_STEPS
 
 
@@ -66,15 +68,15 @@ def _gradient(how, synapses, data, fields, key):
         "visible": jnp.zeros((len(fields.weights), synapses.natural.shape[0])),
         "hidden": jnp.zeros((len(fields.weights), synapses.natural.shape[1])),
     }
-    moments = syn.e_step(how, synapses, fields, start, key)
-    expected = syn.expected_energy(synapses, data, jnp.ones(len(data)), 13)
-    return syn.ascent(synapses, expected, moments, jnp.asarray(float(len(data))), 0.0).mean
+    moments = e_step(how, synapses, fields, start, key)
+    expected = expected_energy(synapses, data, jnp.ones(len(data)), 13)
+    return ascent(synapses, expected, moments, jnp.asarray(float(len(data))), 0.0).mean
 
 
 def _setting(size: int, hidden_size: int, examples: int):
     fields = planted_receptive_fields(hidden_size, size, key=jax.random.key(0))
     data = np.asarray(planted_data(fields, examples, key=1))
-    return data, syn.Synapses(0.5 * np.random.default_rng(0).standard_normal((size, hidden_size)))
+    return data, Synapses(0.5 * np.random.default_rng(0).standard_normal((size, hidden_size)))
 
 
 def steps() -> None:
@@ -82,8 +84,8 @@ def steps() -> None:
     data, synapses = _setting(100, 3, 500)
     mean, wide = np.asarray(synapses.mean, np.float64), data.astype(np.float64)
     z = np.random.default_rng(1).standard_normal((1000, 3))
-    draws = syn.drawn(3, 1000, jax.random.key(2))
-    grid = syn.quadrature(3, 7)
+    draws = drawn(3, 1000, jax.random.key(2))
+    grid = quadrature(3, 7)
     device, key = jnp.asarray(data), jax.random.key(0)
 
     def ours(name, fields):
@@ -106,13 +108,13 @@ def averages() -> None:
     data, synapses = _setting(100, 3, 500)
     device, key = jnp.asarray(data), jax.random.key(0)
     exact = E_STEPS["exact"]()
-    truth = _gradient(exact, synapses, device, syn.quadrature(3, 17), key)
+    truth = _gradient(exact, synapses, device, quadrature(3, 17), key)
     ways = {
-        "draws, 1000": lambda k: syn.drawn(3, 1000, k),
+        "draws, 1000": lambda k: drawn(3, 1000, k),
         "opposite pairs, 1000": lambda k: _pairs(1000, k),
-        "draws, 32": lambda k: syn.drawn(3, 32, k),
-        "grid, 5^3": lambda k: syn.quadrature(3, 5),
-        "grid, 7^3": lambda k: syn.quadrature(3, 7),
+        "draws, 32": lambda k: drawn(3, 32, k),
+        "grid, 5^3": lambda k: quadrature(3, 5),
+        "grid, 7^3": lambda k: quadrature(3, 7),
     }
     print("Gaussian averages, exact E-step: error of the gradient (rms), time, and error^2 x time")
     for name, fields in ways.items():
@@ -125,17 +127,17 @@ def averages() -> None:
         print(f"{name:24} {error:10.2e} {1e3 * seconds:8.2f} ms {error**2 * seconds:10.2e}")
 
 
-def _pairs(count: int, key) -> syn.Fields:
+def _pairs(count: int, key) -> Fields:
     half = jax.random.normal(key, (count // 2, 3))
-    return syn.Fields(jnp.concatenate([half, -half]), jnp.full(count, 1 / count))
+    return Fields(jnp.concatenate([half, -half]), jnp.full(count, 1 / count))
 
 
 def wide() -> None:
     """N = 784, P = 100, M = 2000: time of a step and memory of the process."""
     rng = np.random.default_rng(0)
     data = jnp.asarray(rng.choice([-1.0, 1.0], (2000, 784)), float)
-    synapses = syn.Synapses(0.3 * rng.standard_normal((784, 100)))
-    fields, key = syn.drawn(100, 32, jax.random.key(0)), jax.random.key(0)
+    synapses = Synapses(0.3 * rng.standard_normal((784, 100)))
+    fields, key = drawn(100, 32, jax.random.key(0)), jax.random.key(0)
     rivals = {
         name: lambda name=name: _gradient(E_STEPS[name](), synapses, data, fields, key).block_until_ready()
         for name in ("cavity", "response")

@@ -61,6 +61,9 @@ WRONG = {
         "10 hidden: Hopfield initialisation is ahead in likelihood after epoch 0": lambda d: d.assign(
             likelihood=d["likelihood"].isel(start=[1, 0, 2]).assign_coords(start=d["start"])
         ),
+        "10 hidden, normal initialisation: learning brings": lambda d: d.assign(
+            likelihood=d["likelihood"].isel(epoch=[1, 0]).assign_coords(epoch=d["epoch"])
+        ),
     },
     complexity: {
         "Classes differ in complexity": lambda d: d.assign(example_mean=0 * d["example_mean"]),
@@ -86,7 +89,10 @@ WRONG = {
         ),
         "Replicas tell the spin glass": lambda d: d.assign(q=1 - abs(d["q"])),
     },
-    examples_phases: {"Loads at which archetypes": lambda d: d.assign(by_entropy=-d["by_entropy"])},
+    examples_phases: {
+        "Loads at which archetypes": lambda d: d.assign(by_entropy=-d["by_entropy"]),
+        "Examples do in place": lambda d: d.assign(overlap=d["overlap"].isel(share=[1, 0]).assign_coords(share=d["share"])),
+    },
 }  # fmt: skip
 QUICK = (dreaming, initialisation, minima)
 
@@ -297,6 +303,14 @@ def test_derivatives_of_the_free_energy_are_the_cumulants_of_the_exact_law():
     expected = curie_weiss.derivatives(60, 1.2)
     np.testing.assert_allclose(found[[1, 3]], expected[[1, 3]], rtol=1e-4)
     np.testing.assert_allclose(expected[[0, 2]] / expected[[1, 3]], 0, atol=1e-6)  # odd ones vanish without a field
+
+
+def test_gradient_descent_on_the_divergence_falls_at_a_small_rate():
+    """At the rate of the figure it rises in about half of its steps: that is the rate, and not the gradient."""
+    fast, slow = (equivalence.descended(0, steps=steps, rate=rate) for steps, rate in ((400, 0.05), (2000, 0.01)))
+    assert np.diff(fast).max() > 0.5
+    assert np.diff(slow).max() < 0
+    assert slow[-1] < 0.005 * slow[0]
 
 
 def test_exponential_growth_is_told_from_a_power_of_any_order():

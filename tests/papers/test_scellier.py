@@ -363,7 +363,8 @@ def test_what_is_said_of_nudges_is_not_held_when_one_network_says_otherwise():
     more = {
         "distance": ("step", "duration"), "unlike": ("step", "duration"), "iterations": ("rank",), "at_table": ("what",),
         "at_tolerance": ("what",), "at_blocks": ("what",), "phases": ("phase",), "descent": ("found",), "better": ("push",),
-        "wrong": ("push",), "back": ("push",), "energies": ("nudge", "images"), "way": ("way_of",), "fall": (),
+        "wrong": ("push",), "back": ("push",), "moved": ("push",), "energies": ("nudge", "images"), "way": ("way_of",),
+        "fall": (),
     }  # fmt: skip
     named = {
         "depth": [1, 2], "age": ["before", "after"], "step": [0.25, 0.5], "duration": [3.0, 12.0], "learning": [1],
@@ -388,6 +389,14 @@ def test_what_is_said_of_nudges_is_not_held_when_one_network_says_otherwise():
         ("wrong", {"push": "table"}, 0.1, "No push moves the cost the wrong way"),
         ("back", {"push": "table"}, 0.9, "ξ of the table: share of images that come back"),
         ("energies", {"nudge": "small", "images": "both"}, 0.9, "ξ = 0.01: share of images whose own update raises"),
+        (
+            "at_table",
+            {"what": "distance"},
+            0.02,
+            "After the table's iterations of the 0-phase the 0-fixed point is reached",
+        ),
+        ("at_table", {"what": "differ"}, 0.01, "and the prediction is the one at the fixed point"),
+        ("moved", {"push": "small"}, 0.2, "ξ = 0.01: the ξ-fixed point is ξ-close"),
         ("way", {"way_of": "left"}, 0.02, "After the table's iterations of the ξ-phase the ξ-fixed point is reached"),
         ("way", {"way_of": "made"}, 0.6, "The same phase only initiates the movement"),
         ("fall", {}, 0.02, "The energy falls by the integral of the squared speed"),
@@ -502,6 +511,24 @@ def test_changes_of_layers_are_those_of_the_rates():
         change=found["change"] * xr.DataArray([1.0, 3.0, 1.0, 1.0][: found.sizes["coupling"]], dims="coupling")
     )
     assert "1 hidden: the same by `trust_ratio`, which makes them equal" in judged(table2, tilted)
+
+
+def test_an_equal_error_is_not_a_larger_one():
+    """Of three starts with 500 images each, one rate against the table's and against changes that are alike."""
+    axes, shape = ("depth", "way", "start", "record"), (1, len(table2.WAYS), 3, 2)
+    data = {name: (axes, np.full(shape, 0.894)) for name in ("validation", "lost", "silent", "error")}
+    data["change"] = (*axes, "coupling"), np.full((*shape, 3), 1e-3)
+    named = {"depth": [2], "way": list(table2.WAYS), "record": [100, 300]}
+    equal = xr.Dataset(data, named, {"images": "mnist", "size": 500})
+    better = equal.copy(deep=True)
+    better["validation"].loc[{"way": [table2.CHOSEN, "equal changes"]}] = 0.89
+
+    def larger(dataset):
+        verdicts = {claim.says: claim.verdict for claim in table2.claims(dataset) if "larger validation" in claim.says}
+        return list(verdicts.values())
+
+    assert larger(equal) == ["not held", "not held"]
+    assert larger(better) == ["held", "held"]
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def test_spins_that_learn_clusters_follow_the_deterministic_curve():
     data = curve.clusters(300, visible, (0.6, 0.4), 0.8, random=np.random.default_rng(6)).data
     lengths = {"rate": rate, "duration": 0.48, "records": 8, "chains": 300, "sweeps": 2}
     laws = {"start": ("bernoulli", "gaussian")}
-    found = curve.compare(data, hidden=hidden, laws=laws, modes=3, scale=0.01, seed=6, **lengths)
+    found, _ = curve.compare(data, hidden=hidden, laws=laws, modes=3, scale=0.01, seed=6, **lengths)
     measured, predicted = found["measured"].values, found["predicted"].values[0]
     assert found["message"].values[0] == ""
     # components of 40 hidden units stand for their law: a relative error of order 1/sqrt(40)

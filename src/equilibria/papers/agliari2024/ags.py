@@ -107,6 +107,17 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             reason="no brain at hand, and complexity is not said to be of what",
             quote="“Neurons out of sync fail to link”; Biological inspiration; Low complexity",
         ),
+        not_testable(
+            "Synapses are excitatory or inhibitory", source="slides 'Neural networks: a biology-inspired introduction', 'The "
+            "Hopfield model'", reason="no network of a result is asked for its signs; that Hebb's couplings have both in equal "
+            "shares is tested (tests/papers/test_agliari_equations.py)",
+            quote="Excitatory/Inhibitory synapses; Excitatory vs Inhibitory",
+        ),
+        not_testable(
+            "Neurons are fast, synapses slow", source="slide 'Neural networks: a biology-inspired introduction'",
+            reason="a modelling choice: couplings are fixed while neurons move, here too",
+            quote="{σ_i} fast degrees of freedom; {J_ij} slow degrees of freedom",
+        ),
         close(
             "Patterns are retrieved at T = 0 up to the load α_c", source=f"{SOURCE}; Amit, Gutfreund, Sompolinsky 1987",
             expected=0.138, measured=cold["capacity"], tolerance=0.0005, reason="three digits in the paper", ours=True,

@@ -274,6 +274,11 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             for name, row in zip(dataset["dataset"].values, alike, strict=True)
         ),
         not_testable(
+            "Complexities of data and architecture interplay", source=SOURCE,
+            reason="a title; no slide says what the complexity of an architecture is, and each class has one machine here",
+            quote="Dataset and architecture complexities interplay",
+        ),
+        not_testable(
             "The histograms of the slides", source=SOURCE, reason="pictures whose axes and shapes are not in the text; and the "
             "slides do not say which network the replicas are of, nor its temperature",
             quote="example overlaps, replica overlaps",

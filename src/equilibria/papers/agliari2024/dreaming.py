@@ -171,6 +171,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             f"Hebb's rule is sub-optimal: its simulated capacity over that after sleep t = {float(slept_most['sleep']):g}",
             source="slide 'The Hopfield model'", expected=1.0, every=True, over="network",
             measured=(dataset["edge"].sel(sleep=0.0) / slept_most["edge"]).values, quote="Sub-optimal",
+            reason="another rule of the same lecture stores more",
         ),
         close(
             "Long sleep brings the capacity to 1 at a low temperature (t = 10^4, T = 0.005)", source=SOURCE,
@@ -192,7 +193,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         at_least(
             "At rate 1 the iteration diverges at loads 0.6 and 0.8 and not at 0.3 and 0.5: loads at which that is so",
             source=f"{SOURCE}; the largest eigenvalue (1 + √α)² passes 3 at 0.536", expected=4.0, ours=True, every=True,
-            over="network",
+            over="network", reason="all four of them",
             measured=(np.isinf(gap.sel(rate=1.0)) == (dataset["side"] > 0.536)).sum("side").values,
         ),
         close(

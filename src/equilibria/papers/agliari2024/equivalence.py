@@ -140,8 +140,8 @@ def descended(seed: int, neurons: int = 8, hidden: int = 3, steps: int = 400, ra
 
 
 def plot(dataset: xr.Dataset):
-    """Free energies on the left, overlaps on the right."""
-    figure, (left, right) = plots.panels(columns=2)
+    """Free energies; overlaps; and the divergence along gradient descent in the weights, a line for each network."""
+    figure, (left, right, last) = plots.panels(columns=3, size=(4.0, 3.3))
     plots.theory_line(right, dataset["fine"], dataset["curve"], colour="black", label=r"theory, $N \to \infty$")
     scale = -dataset["temperature"] / dataset.attrs["small"]
     count = dataset.sizes["network"]
@@ -171,6 +171,10 @@ def plot(dataset: xr.Dataset):
         xlabel="temperature $T$", ylabel="overlap $m$ with the stored pattern", ylim=(0, 1.03),
         title=f"sampling, N = {dataset.attrs['size']}, K = {dataset.attrs['count']}",
     )  # fmt: skip
+    for network in reversed(range(count)):  # one that can be followed, the others pale behind it
+        line = {"color": plots.PALETTE[0] if network == 0 else "0.8", "linewidth": 0.6}
+        last.plot(dataset["step"], dataset["divergence"].isel(network=network), **line)
+    last.set(xlabel="steps", ylabel=r"$D_{KL}(Q \| P)$", ylim=(0, None), title="gradient descent, $\\epsilon = 0.05$")
     left.legend()
     right.legend(loc="lower left")
     return figure

@@ -242,6 +242,27 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
                         quote="(c) Normal initialization, 15 epochs (d) Hopfield initialization, 15 epochs",
                     )
                 )  # fmt: skip
+    rise = (dataset["likelihood"].isel(epoch=-1) - dataset["likelihood"].sel(epoch=0)).transpose("repeat", ...)
+    made += [
+        at_least(
+            f"{hidden} hidden, {start} initialisation: learning brings the machine closer to the law of the images: gain in "
+            "the log-likelihood of test images, nats per image, from the first to the last epoch",
+            source="slide 'Task: classification'", expected=0.0, measured=rise.sel(hidden=hidden, start=start).values,
+            every=True,
+            reason="D_KL(Q‖P) is a constant minus the mean log-likelihood; test images stand for Q, which is unknown",
+            quote="In practice: Look for a configuration Ŵ of the matrix W s.t. P_Ŵ(σ, z) ≈ Q̃(σ, z) by applying a gradient "
+            "descent",
+        )
+        for hidden in map(int, dataset["hidden"].values)
+        for start in STARTS[:2]
+    ]  # fmt: skip
+    made.append(
+        not_testable(
+            "Examples are drawn independently from one unknown law", source="slide 'Task: classification'",
+            reason="an assumption about where the images come from",
+            quote="(x^(i), y^(i)) ∼_iid Q(x, y) unknown, target distr.",
+        )
+    )  # fmt: skip
     if CLASSES in dataset["hidden"].values:
         ten = dataset.sel(hidden=CLASSES).isel(epoch=-1)
         encodes = partial(

@@ -161,17 +161,21 @@ def plot(dataset: xr.Dataset):
     metastable), with dots coloured by what simulated networks do, crossed out where their replicas are not at equilibrium; and
     the laws of q and of the largest |m| at a cold point of few patterns, a cold one of many, and a warm one."""
     sleeps = dataset["sleep"].values
-    figure, axes = plots.panels(columns=len(sleeps), rows=4, size=(2.3, 1.9), squeeze=False)
+    figure, axes = plots.panels(columns=len(sleeps), rows=4, size=(1.8, 1.6), squeeze=False)
     for column, sleep in enumerate(sleeps):
         _diagram(axes[0, column], dataset, sleep)
         _laws(axes[1:, column], dataset.sel(sleep=sleep))
     axes[0, 0].set_ylabel("temperature $T$")
     for row in axes[1:]:
-        row[0].set_ylabel("density")
-    axes[1, 0].legend(loc="upper left", fontsize=6)
+        row[0].set_ylabel("density\n" + row[0].get_title(loc="left").removesuffix(", not at equilibrium"), fontsize=9)
+        for panel in row:
+            state = "not at equilibrium" * ("not at" in panel.get_title(loc="left"))
+            panel.set_title(state, fontsize=8)
+            panel.set_xlabel("overlap" * (panel in axes[-1]))
     marks = [axes[0, 0].plot([], [], "s", color=colour)[0] for colour in COLOURS]
-    names = ("ergodic", "spin glass", "retrieval, metastable", "retrieval")
-    figure.legend(marks, names, loc="outside upper center", ncols=4)
+    marks += axes[1, 0].get_legend_handles_labels()[0]
+    names = ("ergodic", "spin glass", "retrieval, metastable", "retrieval", "$q$ of replicas", "largest $|m|$")
+    figure.legend(marks, names, loc="outside upper center", ncols=6)
     return figure
 
 

@@ -158,6 +158,7 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
         at_most(
             "The edge comes closer with size: distance at the largest over that at the smallest", source=SOURCE,
             expected=1.0, measured=abs(mean.isel(size=-1) - 1) / abs(mean.isel(size=0) - 1), ours=True,
+            reason="closer at all",
         ),
         close(
             "The fall sharpens as a power of N: exponent of its width", source="finite-size scaling", expected=-0.5,

@@ -116,8 +116,9 @@ def run(config: Config, checkpoint: Path | None = None) -> xr.Dataset:
 
 
 def plot(dataset: xr.Dataset):
-    """Training error (dashed) and validation error (full) of each architecture, means over seeds with their range."""
-    figure, axes = plots.panels(size=(6.0, 3.8))
+    """Training error (dashed) and validation error (full) of each architecture, means over seeds with their range; and how far
+    the cosine of its gradient with that of recurrent back-propagation is from 1, each seed, before and after learning."""
+    figure, (axes, angles) = plots.panels(columns=2, size=(5.0, 3.6), gridspec_kw={"width_ratios": [1.5, 1]})
     for colour, kind in zip(plots.PALETTE, KINDS, strict=False):
         here = 100 * dataset.sel(kind=kind)
         for what, dashes in (("validation", "-"), ("train", "--")):
@@ -129,6 +130,14 @@ def plot(dataset: xr.Dataset):
     axes.set_yscale("symlog", linthresh=1)
     axes.set_title("equilibrium propagation; dashed: training")
     axes.legend()
+    for place, (colour, kind) in enumerate(zip(plots.PALETTE, KINDS, strict=False)):
+        for shift, when, face in ((-0.15, "first", "white"), (0.15, "last", colour)):
+            missed = (1 - dataset["cosine"].sel(kind=kind, when=when)).clip(min=1e-7)
+            angles.plot(np.full(missed.size, place + shift), missed, "o", color=colour, markerfacecolor=face)
+    angles.axhline(0.01, color="0.5", linewidth=0.8)
+    angles.set(yscale="log", ylim=(5e-8, 1), ylabel="1 - cosine with the exact gradient")
+    angles.set_xticks(range(len(KINDS)), [kind.replace(" ", "\n") for kind in KINDS])
+    angles.set_title("gradients: open before, full after learning", fontsize=9)
     return figure
 
 

@@ -69,6 +69,12 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             reason="approximately the same: within a factor of two, as in scellier2017/table2", every=True,
             quote="the quantities ‖ΔW_k‖/‖W_k‖ for k = 1, ..., N are approximately the same in average",
         ),
+        not_testable(
+            f"{depth} hidden: the curves between the first and the last epoch", source="Figure 5",
+            reason="a picture whose axes are not in the text",
+            quote="Training and validation error for neural networks with 1 hidden layer of 500 units (top left), 2 hidden "
+            "layers of 500 units (top right), and 3 hidden layers of 500 units (bottom).",
+        ),
         close(
             f"{depth} hidden: ... and when validation images begin at 0 in place of where the epoch before left them, %",
             source="section 5, here without persistent particles", expected=2.5,

@@ -130,6 +130,7 @@ def plot(dataset: xr.Dataset):
         for coupling in range(depth + 1):
             for way, dashes in ((CHOSEN, "-"), ("one rate", "--")):
                 change = here["change"].sel(way=way).isel(coupling=coupling).mean("start")
+                change = change.where(change > 0)  # no update at all has no logarithm
                 label = f"$W_{coupling + 1}$" if dashes == "-" else None
                 axes[2, column].plot(
                     record, change, color=plots.PALETTE[coupling], linestyle=dashes, marker=".", label=label
@@ -181,11 +182,22 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             made.append(
                 at_least(
                     f"{depth} hidden: one rate, the geometric mean of the table's, ends with a larger validation error by, %",
-                    source="section 5.2", expected=0.0, measured=100 * gain.values,
+                    source="section 5.2", expected=0.2, measured=100 * gain.values,
+                    reason="larger: by one of the 500 images at least; 0 was allowed at first, which two equal errors meet",
                     quote="we find that it is important to choose different learning rates for the weight matrices of "
                     "different layers",
                 )
             )  # fmt: skip
+        alike = errors.sel(depth=depth, way="one rate") - errors.sel(depth=depth, way="equal changes")
+        made.append(
+            at_least(
+                f"{depth} hidden: one rate ends with a larger validation error than rates by which layers change alike, by, %",
+                source="section 5.2", expected=0.2, measured=100 * alike.values, every=True,
+                reason="larger: by one of the 500 images at least; listed after the run",
+                quote="we find that it is important to choose different learning rates for the weight matrices of different "
+                "layers",
+            )
+        )  # fmt: skip
         equal = change.sel(depth=depth, way="equal changes").isel(coupling=slice(depth + 1)).values
         made += [
             at_most(

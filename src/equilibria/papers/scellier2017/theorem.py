@@ -125,11 +125,13 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             "Both sides of Theorem 1 agree: largest relative difference", source="Eq. (20)", expected=0.0,
             measured=dataset["theorem"].values, every=True, over="network", tolerance=1e-6,
             reason="centered differences of width 1e-4: error of order 1e-8",
+            quote="(d/dθ ∂F/∂β (θ, β, s_θ^β))^T = d/dβ ∂F/∂θ (θ, β, s_θ^β)",
         ),
         close(
             "One-sided two-phase gradient: order of its error in the nudge", source="Eq. (10)", expected=1,
             measured=orders.sel(sides="one").values, every=True, over="network", tolerance=0.1,
             reason="next order at a nudge of 0.01",
+            quote="The gradient of the objective function with respect to θ is given by the formula ... lim ξ → 0",
         ),
         close(
             "Centered nudging cancels the first order", source="follows from Eq. (10)", expected=2, ours=True,
@@ -145,11 +147,12 @@ def claims(dataset: xr.Dataset) -> list[Claim]:
             "The derivative is minus the curvature along the costate: largest relative difference", source="Eq. (33)",
             expected=0.0, measured=mismatch, every=True, over="network", tolerance=1e-4,
             reason="centered differences of width 1e-4",
+            quote="The left-hand side represents the derivative of Eq. 32 at ξ = 0",
         ),
         at_most(
             "Recurrent back-propagation finds the same gradient: largest relative difference", source="Appendix A",
             expected=0.0, measured=dataset["recurrent"].values, every=True, over="network", tolerance=1e-8,
-            reason="costate relaxed to 2e-12",
+            reason="costate relaxed to 2e-12", quote="we derive another proof for the learning rule Eq. 10",
         ),
         at_most(
             f"A regulariser is a term β_θ Ω(θ) in the energy with δ_θ = λ = {DECAY:g}: largest relative difference from the "
