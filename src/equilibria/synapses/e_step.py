@@ -70,7 +70,7 @@ class Moments(NamedTuple):
     log_partition: Array | None  # None where the equilibrator does not know it
     correlation: Array  # <sigma_i h_mu>, (N, P)
     visible: Array  # <sigma_i>, (N,)
-    spread: Array  # 1 - <h_mu>^2, (P,)
+    spread: Array  # 1 - <h_mu>^2, or the E-step's own average of (14), (P,)
     state: State  # where the equilibrator was left
     carry: Any  # and what it goes on from
     unconverged: Array  # the fraction of fields for which it did not come to rest
@@ -92,7 +92,8 @@ def e_step(
     """Bring the equivalent machine to equilibrium, from `start` (a multiple of F chains, by layer).
 
     The moments are the gradient of what `how` gives for the free energy; ln Z is what it knows of it, if it does. Chains
-    beyond the first F are independent copies.
+    beyond the first F are independent copies. An E-step whose means are not those of a law has a method `spread`, which
+    averages (14) in its own way.
     """
     network, weights, copies = _machines(synapses, fields, start)
     system = conditioned(network, (), 1.0)
@@ -107,12 +108,18 @@ def e_step(
 
     slope = eqx.filter_grad(averaged)(network)
     hidden = (slope.layers[1].bias / weights[:, None]).reshape(copies, -1, slope.layers[1].size)
-    # For copies that are draws, the product of two different ones is the unbiased estimate of the mean's square.
-    square = (jnp.sum(hidden, axis=0) ** 2 - jnp.sum(hidden**2, axis=0)) / max(copies * (copies - 1), 1)
-    spread = 1 - fields.weights @ (square if copies > 1 else hidden[0] ** 2)
+    spread = getattr(how, "spread", _by_parts)(fields, hidden, synapses.width)
     known = how.log_partition(system, state)
     value = None if known is None else weights @ known
     return Moments(value, slope.couplings[0].weights, slope.layers[0].bias, spread, state, carry, unconverged)
+
+
+def _by_parts(fields: Fields, hidden: Array, width: Array) -> Array:
+    """E[z m]/Xi of (14), integrated by parts: 1 - E[m^2], from the means (copy, field, P) of the hidden neurons."""
+    copies = len(hidden)
+    # For copies that are draws, the product of two different ones is the unbiased estimate of the mean's square.
+    square = (jnp.sum(hidden, axis=0) ** 2 - jnp.sum(hidden**2, axis=0)) / max(copies * (copies - 1), 1)
+    return 1 - fields.weights @ (square if copies > 1 else hidden[0] ** 2)
 
 
 def _machines(synapses: Synapses, fields: Fields, start: State) -> tuple[Network, Array, int]:

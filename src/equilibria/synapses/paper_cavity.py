@@ -20,11 +20,12 @@ from equilibria.equilibrators.cavity import Cavity
 from equilibria.equilibrators.conditioned import Conditioned
 from equilibria.model.network import State
 from equilibria.model.units import Spin
-from equilibria.synapses.e_step import quadrature
+from equilibria.synapses.e_step import Fields, quadrature
 
 _BELOW_ONE = 1 - 2.0**-23
 _NODES = 13  # of the integrals over z in (15)
 _FACTORS = 5  # of (1 + t)/(1 - t) <= 2^24 in one product, which single precision can hold
+_NARROW = 1e-6  # a hidden field without width, whose weights are known, has nothing to average
 _EDGE_STEPS = 6  # each brings the messages of an edge closer by its coupling squared, about 1/N
 
 
@@ -32,7 +33,7 @@ class PaperCavity(Cavity):
     r"""Message passing (10) between visible spins and weakly coupled hidden ones, with the moments (15) of Huang 2019.
 
     The state reached holds the means $m_i$ (15a) of the visible spins, and of the hidden ones $\tanh(\beta\chi_\mu + \beta
-    H_\mu)$, what the messages make of them; the moments are (15b-d).
+    H_\mu)$, what the messages make of them; the moments are (15b-d), and (14) is averaged with its factor $z/\Xi$.
 
     Args:
         steps: the most iterations of (10).
@@ -79,6 +80,10 @@ class PaperCavity(Cavity):
         for average, part, axes in zip(moments(pair, means[0]), parts, ((-1,), (-1,), (-2, -1)), strict=True):
             value += jnp.sum(jax.lax.stop_gradient(average) * (part - jax.lax.stop_gradient(part)), axis=axes)
         return -system.temperature * value
+
+    def spread(self, fields: Fields, hidden: Array, width: Array) -> Array:
+        r"""E[z m]/Xi as (14) has it, from the means (1, field, P): by (15b) it is not E[1 - m^2]."""
+        return fields.weights @ (fields.values * hidden[0]) / jnp.maximum(width, _NARROW)
 
 
 def moments(pair: Spins, first: Array) -> tuple[Array, Array, Array]:

@@ -24,8 +24,6 @@ COLOURS = dict(zip(LABELS, (plots.PALETTE[0], plots.PALETTE[5], *plots.PALETTE[1
 NOT_GIVEN = (
     "learning rate 0.01 and momentum 0.9: the paper gives neither",
     "averages over z by quadrature: the paper draws B1 and B2 samples and does not say how many",
-    "E[z m]/Xi in (14) is integrated by parts to E[1 - m^2], since its draws diverge as a weight becomes certain; with exact "
-    "means these are the same, with those of (15) the printed one is larger (docs/papers.md)",
     "|lambda| is held below 1 - 1e-5: the paper does not say how",
     "weights begin at random, normal with width 0.1 in atanh(lambda): the paper does not say where",
 )
