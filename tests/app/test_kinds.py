@@ -140,6 +140,9 @@ def test_memories(capsys):
     np.save("patterns.npy", patterns)
     assert cli.main(["train", "memory", "--data", "patterns.npy", "--out", "memory", "--sleep", "1"]) == 0
     assert "4 patterns of 120 neurons, load 0.03333; 4 are recalled" in capsys.readouterr().out
+    np.save("twice.npy", np.concatenate([patterns, patterns[:2], np.ones((1, 120))]))
+    assert cli.main(["train", "memory", "--data", "twice.npy", "--out", "twice", "--sleep", "1"]) == 0
+    assert "7 patterns of 120 neurons, load 0.05833; 7 are recalled" in capsys.readouterr().out
     cues = patterns[[2, 0]].copy()
     cues[:, :20] *= -1
     np.save("cues.npy", cues)
