@@ -131,6 +131,8 @@ def test_what_is_no_folder_of_a_run(tmp_path, table, capsys):
             assert cli.main([command, run, *(["--data", table] if command == "evaluate" else [])]) == 2
             assert f"run: got {run}; allowed: the folder of a run" in capsys.readouterr().err
     assert not (tmp_path / "nothing").exists()
+    assert cli.main(["sample", str(tmp_path), "--out", str(tmp_path / "draws.csv")]) == 2
+    assert "draws.csv; allowed: a file that ends in .npy" in capsys.readouterr().err
 
 
 def test_what_was_made_of_an_earlier_machine_is_renamed(tmp_path, table, capsys):

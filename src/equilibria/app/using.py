@@ -21,6 +21,8 @@ _EXACT = 2**20
 def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
     """Draw from a trained machine; visible states as .npy, as .csv where features have names, and as a picture."""
     path = Path(out or runs.existing(folder) / "samples.npy")
+    if path.suffix != ".npy":
+        check.refuse("--out", path, "a file that ends in .npy; a table or a picture is written beside it")
     others = [path.with_suffix(ending) for ending in (".png", ".csv", ".json", ".fasta")]
     theirs = [other.name for other in others if os.path.lexists(other)]
     if out is not None and theirs and not os.path.lexists(path):

@@ -15,7 +15,7 @@ from equilibria.data.tables.kinds import Kind, kind_of, picture_of
 from equilibria.data.tables.raw import Raw, check_size, of_array, refuse_shape, refusing
 from equilibria.data.tables.values import numbers
 
-_HINTS = {
+_HINTS: dict[str | None, str] = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "; save a spreadsheet as .csv"),
     **dict.fromkeys((".zip", ".bz2", ".xz", ".zst"), "; unpack it first"),
     ".mtx": "; what scipy.io.mmread returns is a table too",
