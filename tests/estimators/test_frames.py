@@ -37,7 +37,7 @@ def test_names_are_kept_and_looked_at(kind):
 def test_a_cell_that_is_no_number_is_named(estimator):
     frame = pd.DataFrame(BITS, columns=NAMES)
     words = frame.assign(kind=pd.Categorical(["a", "b"] * 10))
-    with pytest.raises(ValueError, match=r"X: got 'a' in row 1, column 'kind' of the frame; .* get_dummies"):
+    with pytest.raises(ValueError, match=r"X: got 'a' in row 1, column 'kind' of the frame; .*get_dummies"):
         estimator.fit(words, BITS[:, 0])
     missing = frame.astype(float)
     missing.iloc[2, 0] = np.nan

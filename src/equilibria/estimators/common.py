@@ -57,7 +57,11 @@ def validated(estimator: BaseEstimator, X: Any, *y: Any, **options: Any) -> Any:
     if isinstance(X, (str, Path)):
         check.refuse("X", repr(str(X)), "numbers; those in a file are eq.data.read_table(file).values")
     try:
-        return validate_data(estimator, X, *y, **options)
+        found = validate_data(estimator, X, *y, **options)
+        rows = found[0] if isinstance(found, tuple) else found
+        if rows.dtype.kind not in "fiub":  # words of a frame go through where no type is asked for
+            raise ValueError(f"X: got values of type {rows.dtype}; allowed: numbers")
+        return found
     except ValueError as error:
         if hasattr(X, "columns"):
             _name_cell(X, error)
