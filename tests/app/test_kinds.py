@@ -210,7 +210,10 @@ def test_binary_synapses_are_watched_on_what_was_held_out(capsys):
     assert {name: Path("run", name).read_bytes() for name in before} == before
     assert eq.log_likelihood(eq.load_network("run/machine"), held).value == value
     assert cli.main([*train, "--epochs", "40", "--patience", "3", "--validation", "0"]) == 2
-    assert "--patience: got 3; allowed: none without examples held out" in capsys.readouterr().err
+    assert (
+        "--patience: got 3; allowed: none without ten examples held out; --validation 0.5 holds half out"
+        in capsys.readouterr().err
+    )
 
 
 def test_binary_synapses_of_weighed_examples(table):
