@@ -10,7 +10,7 @@ import equilibria
 
 SOURCE = Path(equilibria.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-ROOT = {"check", "random", "compiled", "progress", "plots", "html", "citations", "__version__"}
+ROOT = {"check", "random", "compiled", "progress", "plots", "html", "lazily", "citations", "__version__"}
 
 # Which rooms each room may use, besides itself and the root files.
 MAY_USE = {

@@ -4,8 +4,8 @@ Names are imported when they are first used, so that ``equilibria --help`` does 
 The list of public names is in ``__init__.pyi``.
 """
 
-import lazy_loader
+from equilibria.lazily import attach
 
 __version__ = "1.0.0rc1"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -30,7 +31,8 @@ def refuse(argument: str, given: Any, allowed: str) -> NoReturn:
     Traceback (most recent call last):
     ValueError: temperature: got -1; allowed: a number >= 0
     """
-    raise ValueError(f"{argument}: got {given}; allowed: {allowed}")
+    first, *more = str(given).split("\n")  # of an array or a network, whose rows help nobody
+    raise ValueError(f"{argument}: got {first}{' ...' if more else ''}; allowed: {allowed}")
 
 
 def choice(argument: str, given: T, allowed: Iterable[Any]) -> T:
@@ -106,7 +108,7 @@ def number(argument: str, given: T, *, least: float = -np.inf, above: float = -n
     if values is None:
         return given
     if values.dtype.kind not in "fiu":
-        refuse(argument, repr(given), "numbers")
+        refuse(argument, repr(values.item() if values.ndim == 0 else given), "numbers")
     limits = {">=": least, ">": above, "<=": most}
     inside = np.isfinite(values) & (values >= least) & (values > above) & (values <= most)
     if not inside.all():
@@ -218,6 +220,8 @@ def shape(argument: str, given: T, allowed: tuple[int | None, ...]) -> T:
         held: Any = given if hasattr(given, "shape") else np.asarray(given)
     except ValueError:
         refuse(argument, "rows of several lengths", f"shape (..., {sizes})")
+    if isinstance(given, (str, Path)):
+        refuse(argument, repr(str(given)), "numbers; those in a file are eq.data.read_table(file).values")
     if getattr(getattr(held, "dtype", None), "kind", "f") in "SU":
         refuse(argument, f"values of type {held.dtype}", "numbers")
     actual = np.shape(held)
@@ -225,6 +229,28 @@ def shape(argument: str, given: T, allowed: tuple[int | None, ...]) -> T:
     fits = len(actual) >= len(allowed) and all(want in (None, have) for want, have in zip(allowed, last, strict=True))
     if not fits:
         refuse(argument, f"shape {actual}", f"shape (..., {sizes})")
+    return given
+
+
+def network(argument: str, given: T) -> T:
+    """What was given, if it is made of layers and couplings.
+
+    Args:
+        argument: its name.
+        given: what was given.
+
+    Returns:
+        What was given.
+
+    Raises:
+        ValueError: if it is something else.
+
+    >>> network("network", "rbm")
+    Traceback (most recent call last):
+    ValueError: network: got 'rbm'; allowed: a network, such as eq.rbm(784, 500, key=0)
+    """
+    if not hasattr(given, "layers") or not hasattr(given, "couplings"):
+        refuse(argument, repr(given), "a network, such as eq.rbm(784, 500, key=0)")
     return given
 
 

@@ -96,6 +96,7 @@ def test_report_runs_what_is_missing_and_writes_one_page(capsys, tmp_path):
             "experiment: got 'tiny/lime'; allowed: what `equilibria list` shows; close: tiny/line",
         ),
         (["reproduce", "elephants"], "experiment: got 'elephants'; allowed: what `equilibria list` shows"),
+        (["reproduce", "line"], "experiment: got 'line'; allowed: what `equilibria list` shows; close: tiny/line"),
         (["reproduce", "tiny/wrong", "--preset", "paper"], "preset: got 'paper'; allowed: 'quick'"),
         (["reproduce", "tiny/line", "--out", "occupied"], "occupied"),
         (

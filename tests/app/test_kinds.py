@@ -140,6 +140,9 @@ def test_memories(capsys):
     np.save("patterns.npy", patterns)
     assert cli.main(["train", "memory", "--data", "patterns.npy", "--out", "memory", "--sleep", "1"]) == 0
     assert "4 patterns of 120 neurons, load 0.03333; 4 are recalled" in capsys.readouterr().out
+    np.save("twice.npy", np.concatenate([patterns, patterns[:2], np.ones((1, 120))]))
+    assert cli.main(["train", "memory", "--data", "twice.npy", "--out", "twice", "--sleep", "1"]) == 0
+    assert "7 patterns of 120 neurons, load 0.05833; 7 are recalled" in capsys.readouterr().out
     cues = patterns[[2, 0]].copy()
     cues[:, :20] *= -1
     np.save("cues.npy", cues)
@@ -207,7 +210,10 @@ def test_binary_synapses_are_watched_on_what_was_held_out(capsys):
     assert {name: Path("run", name).read_bytes() for name in before} == before
     assert eq.log_likelihood(eq.load_network("run/machine"), held).value == value
     assert cli.main([*train, "--epochs", "40", "--patience", "3", "--validation", "0"]) == 2
-    assert "--patience: got 3; allowed: none without examples held out" in capsys.readouterr().err
+    assert (
+        "--patience: got 3; allowed: none without ten examples held out; --validation 0.5 holds half out"
+        in capsys.readouterr().err
+    )
 
 
 def test_binary_synapses_of_weighed_examples(table):

@@ -75,6 +75,66 @@ def test_another_machine_is_no_run_to_go_on_with(tmp_path, table, capsys):
         assert f"{option}: got {value}; allowed: {before}, with which the run in {out} began" in error
 
 
+def test_a_run_that_is_refused_is_left_as_it_was(tmp_path, table, capsys):
+    """Data with other features, or other rows: what is known of the run's own, and what was made of it, stays."""
+    out = tmp_path / "run"
+    train = ["train", "rbm", "--out", str(out), *SMALL, "--epochs", "1"]
+    assert cli.main([*train, "--data", table]) == 0
+    assert cli.main(["evaluate", str(out), "--data", table]) == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    np.save(tmp_path / "real.npy", np.random.default_rng(0).standard_normal((54, 5)))
+    np.save(tmp_path / "others.npy", 1 - ROWS)
+    for other in ("real.npy", "others.npy"):
+        assert cli.main([*train, "--data", str(tmp_path / other), "--resume", "--epochs", "3"]) == 2
+        assert f"--out: got {out}, a run with another" in capsys.readouterr().err
+        assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+    assert cli.main(["sample", str(out), "--count", "2", "--sweeps", "2"]) == 0
+
+
+def test_an_interrupted_run_says_how_it_goes_on(tmp_path, table, capsys, monkeypatch):
+    def interrupt(self, step, parameters, row):
+        if step >= 6:
+            raise KeyboardInterrupt
+
+    train = ["train", "rbm", "--data", table, "--out", str(tmp_path / "run"), *SMALL, "--epochs", "4"]
+    with monkeypatch.context() as patch:
+        patch.setattr(watch.Console, "record", interrupt)
+        assert cli.main(train) == 130
+    told = capsys.readouterr()
+    assert "interrupted; the checkpoint is of step 3, and the same command with --resume goes on" in told.out
+    assert told.err.endswith("equilibria: interrupted\n")
+    assert cli.main([*train, "--resume"]) == 0
+    assert files.load(tmp_path / "run").step == 12
+
+
+def test_a_rate_may_be_left_to_the_data_in_a_word(tmp_path, table, capsys):
+    train = ["train", "rbm", "--data", table, "--hidden", "4", "--batch-size", "18", "--epochs", "1"]
+    assert cli.main([*train, "--out", str(tmp_path / "a"), "--learning-rate", "auto"]) == 0
+    assert "(from the data)" in capsys.readouterr().out
+    assert cli.main([*train, "--out", str(tmp_path / "a"), "--resume"]) == 0  # the same as when nothing is said
+    for option, given, allowed in (
+        ("--learning-rate", "fast", "a number > 0, or auto"),
+        ("--epochs", "ten", "a whole number >= 1"),
+        ("--patience", "1.5", "a whole number >= 1"),
+        ("--time-limit", "1h", "a number"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main([*train, "--out", str(tmp_path / "b"), option, given])
+        told = " ".join(capsys.readouterr().err.split())
+        assert f"Error parsing {option}: got {given!r}; allowed: {allowed}" in told
+        assert "NoneType" not in told
+
+
+def test_what_is_no_folder_of_a_run(tmp_path, table, capsys):
+    for command in ("evaluate", "sample", "diagnose", "export"):
+        for run in (table, str(tmp_path / "nothing")):
+            assert cli.main([command, run, *(["--data", table] if command == "evaluate" else [])]) == 2
+            assert f"run: got {run}; allowed: the folder of a run" in capsys.readouterr().err
+    assert not (tmp_path / "nothing").exists()
+    assert cli.main(["sample", str(tmp_path), "--out", str(tmp_path / "draws.csv")]) == 2
+    assert "draws.csv; allowed: a file that ends in .npy" in capsys.readouterr().err
+
+
 def test_what_was_made_of_an_earlier_machine_is_renamed(tmp_path, table, capsys):
     out = tmp_path / "run"
     train = ["train", "rbm", "--data", table, "--out", str(out), *SMALL]

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -493,3 +494,90 @@ def test_mutated_files_are_a_table_or_a_sentence(tmp_path_factory, name, places,
     del content[len(content) - cut if cut < 100 else len(content) :]
     _, refusal = attempt(bytes(content), name)
     assert refusal is None or refusal.partition(":")[0] in ("data", "columns", "array")
+
+
+@pytest.mark.parametrize(
+    ("content", "names", "rows"),
+    [
+        ("a,b\n#N/A,1\n0,1\n", ("a", "b"), [[np.nan, 1], [0, 1]]),  # a cell of a spreadsheet, and no comment
+        ("a,b\n1,0\nnan ,1\n", ("a", "b"), [[1, 0], [np.nan, 1]]),
+        ("0,1,\n1,1,\n", ("1", "2"), [[0, 1], [1, 1]]),
+        ("a,b\n0,1,\n1,1,\n", ("a", "b"), [[0, 1], [1, 1]]),
+        ("sep=;\na;b\n0;1\n1;1\n", ("a", "b"), [[0, 1], [1, 1]]),
+        ("a,b\nTRUE,3\nFalse,4\n", ("a", "b"), [[1, 3], [0, 4]]),
+        ("2019,2020,2021,2022\n0,1,1,0\n", ("2019", "2020", "2021", "2022"), [[0, 1, 1, 0]]),
+        ("5,6,7,8\n4,9,1,2\n", ("1", "2", "3", "4"), [[5, 6, 7, 8], [4, 9, 1, 2]]),
+        ("0110\n1011\n", ("1", "2", "3", "4"), [[0, 1, 1, 0], [1, 0, 1, 1]]),
+        ("11\n10\n", ("1",), [[11], [10]]),
+    ],
+)
+def test_texts_as_programs_write_them(content, names, rows):
+    table = text(content, missing="keep")
+    assert table.names == names
+    np.testing.assert_array_equal(table.values, rows)
+
+
+def test_lines_that_are_passed_over_are_told():
+    table = text("# a,b\n0,1\n#1,1\n1,0\n")
+    assert table.values.tolist() == [[0, 1], [1, 0]]
+    assert table.notes == ("1 lines below the first one begin with # and are passed over",)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,b\n12%,1\n15%,0\n", r"'12%' in line 2, column 'a' of t\.csv; allowed: numbers"),
+        ("a,b\n1,0\n*,1\n0,1\n1,1\n0,0\n", r"'\*' in line 3, column 'a' .*; allowed: numbers, and an empty cell or NA"),
+        ("a,b\n1,0\n#DIV/0!,1\n", r"'#DIV/0!' in line 3, column 'a'"),
+    ],
+)
+def test_what_is_no_number_is_never_passed_over(content, message):
+    with pytest.raises(ValueError, match=message):
+        text(content)
+
+
+def test_dates_are_no_numbers():
+    days = pd.date_range("2024-01-01", periods=12)
+    assert read_table(pd.DataFrame({"day": days, "a": BITS[:, 0]})).dropped == {"day": "an ID"}
+    for times in (days, pd.to_timedelta(np.arange(12), "s"), days.tz_localize("UTC")):
+        with pytest.raises(ValueError, match=r"dates or times in column 't' of the frame; .* drop=t"):
+            read_table(pd.DataFrame({"a": BITS[:, 0], "t": times}))
+
+
+def test_columns_by_name_in_whatever_holds_them():
+    columns = {"a": [0, 1], "b": [1, 1]}
+    for source in (columns, [{"a": 0, "b": 1}, {"a": 1, "b": 1}]):
+        assert read_table(source).names == ("a", "b")
+    with pytest.raises(ValueError, match="columns of one length by name"):
+        read_table({"a": [0, 1], "b": [1]})
+
+    class AnnData(SimpleNamespace):
+        """What one in memory has."""
+
+    held = {"X": sparse.csr_array(BITS), "layers": {"counts": 2 * BITS}, "var_names": pd.Index(NAMES)}
+    cells = AnnData(**held, obs_names=pd.Index([f"c{row}" for row in range(12)]))
+    table = read_table(cells)
+    assert (table.names, table.ids[0]) == (tuple(NAMES), "c0")
+    np.testing.assert_array_equal(table.values, BITS)
+    np.testing.assert_array_equal(read_table(cells, array="layers/counts").values, 2 * BITS)
+    with pytest.raises(ValueError, match=r"array: got 'raw', which the AnnData does not hold; allowed: X, counts"):
+        read_table(cells, array="raw")
+
+
+def test_open_texts_and_single_names(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(lines())
+    with path.open() as file:
+        assert read_table(file).names == tuple(NAMES)
+    assert read_table(path, columns="beta:delta").names == ("beta", "gamma", "delta")
+    assert read_table(path, drop="beta").names == ("alpha", "gamma", "delta", "epsilon")
+    with pytest.raises(ValueError, match=r"header: got 'no'; allowed: True where the first line holds names"):
+        read_table(path, header="no")
+    with pytest.raises(ValueError, match=r"a file without a name; .* say name='table\.csv'"):
+        read_table(io.StringIO(lines()))
+
+
+def test_an_error_about_missing_cells_says_what_this_reader_takes():
+    with pytest.raises(ValueError, match="missing=keep"):
+        text("a,b\n1,\n0,1\n")
+    assert np.isnan(text("a,b\n1,\n0,1\n", missing="keep").values[0, 1])

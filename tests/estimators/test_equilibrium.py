@@ -146,6 +146,8 @@ def test_several_targets():
         ({"loss": "squared_error", "nudge": 1.2}, "nudge: got -1.2; allowed: more than -1"),
         ({"max_iter": 0}, "max_iter: got 0"),
         ({"learning_rate": -1.0}, "learning_rate: got -1"),
+        ({"learning_rate": "auto"}, "learning_rate: got 'auto'; allowed: numbers"),
+        ({"input_dropout": 2}, "input_dropout: got 2"),
     ],
 )
 def test_bad_parameters(change, message):

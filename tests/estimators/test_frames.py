@@ -33,6 +33,22 @@ def test_names_are_kept_and_looked_at(kind):
     assert list(out.columns) == ["rbm0", "rbm1"]
 
 
+@pytest.mark.parametrize("estimator", [RBM(2), HopfieldMemory(), BinarySynapseRBM(2), EquilibriumClassifier((2,))])
+def test_a_cell_that_is_no_number_is_named(estimator):
+    frame = pd.DataFrame(BITS, columns=NAMES)
+    words = frame.assign(kind=pd.Categorical(["a", "b"] * 10))
+    with pytest.raises(ValueError, match=r"X: got 'a' in row 1, column 'kind' of the frame; .*get_dummies"):
+        estimator.fit(words, BITS[:, 0])
+    missing = frame.astype(float)
+    missing.iloc[2, 0] = np.nan
+    with pytest.raises(ValueError, match=r"a missing cell in row 3, column 'age' of the frame; .* eq\.train sums out"):
+        estimator.fit(missing, BITS[:, 0])
+    with pytest.raises(ValueError, match=r"^Input X contains NaN; eq\.train sums out what is missing$"):
+        estimator.fit(missing.to_numpy(), BITS[:, 0])
+    with pytest.raises(ValueError, match=r"X: got 't\.csv'; .* eq\.data\.read_table\(file\)\.values"):
+        estimator.fit("t.csv", BITS[:, 0])
+
+
 def test_counts_are_not_taken_for_gaussian_features_in_silence():
     with pytest.warns(
         UserWarning, match="whole numbers from 0 to 7: taken as Gaussian features; visible='gaussian' says"

@@ -58,6 +58,11 @@ def test_grey_levels_need_a_threshold():
         BinarySynapseRBM(n_iter=1, binarize=[0.5, 0.5]).fit(grey)
 
 
+def test_an_e_step_is_one_of_several():
+    with pytest.raises(ValueError, match=r"e_step: got 'Exact'; allowed: None, 'exact', 'cavity'"):
+        BinarySynapseRBM(e_step="Exact").fit(np.ones((4, 3)))
+
+
 def test_too_many_components_for_the_exact_e_step():
     with pytest.raises(ValueError, match=r"26 hidden units.*'cavity', 'response' or 'gibbs'"):
         BinarySynapseRBM(n_components=26, e_step="exact").fit(np.ones((4, 3)))

@@ -30,16 +30,14 @@ def train(options: Synapses) -> int:
     split = read(options, "two-valued")
     split = split._replace(features=split.features._replace(rows=as_spins(split.features.rows)))
     out, hidden = options.out, check.count("hidden", options.hidden)
-    runs.begin(out, "synapses", dataclasses.asdict(options), split.features.described())
+    began = runs.begin(out, "synapses", dataclasses.asdict(options), split.features.described())
     limit = [] if options.time_limit is None else [eq.TimeLimit(options.time_limit)]
     patience = [] if options.patience is None else [eq.Patience("validation", options.patience)]
     count = len(split.learned)
     batch = None if options.batch_size >= count else check.count("batch_size", options.batch_size)
     per_epoch = 1 if batch is None else count // batch
     steps = options.epochs * per_epoch
-    if steps > (runs.step_of(out) or 0):
-        for name in runs.put_aside(out):
-            say(f"  {name}: of the machine as it was before it went on, and renamed so")
+    taken_up = runs.TakenUp(out, began, longer=steps > (runs.step_of(out) or 0))
     watched = _Watched(split, hidden, options.seed)
     console = watch.Console(watched.measure, options.epochs, per_epoch, quiet=options.quiet)
     with going_on(out):
@@ -53,7 +51,7 @@ def train(options: Synapses) -> int:
             learning_rate=options.learning_rate,
             metrics=watched,
             every=per_epoch if patience else max(steps // _LOOKS, 1),  # patience counts every epoch
-            callbacks=[console, *patience, eq.OnSignal(), *limit],
+            callbacks=[taken_up, console, *patience, eq.OnSignal(), *limit],
             checkpoint=out,
             resume=options.resume,
             key=options.seed,

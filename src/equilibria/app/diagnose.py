@@ -27,7 +27,7 @@ def diagnose(
     seed: int,
 ) -> int:
     """Print a verdict about the machine in a folder, and write diagnosis.json, diagnosis.nc and diagnosis.png into it."""
-    files.check_writable(folder)
+    files.check_writable(runs.existing(folder))
     about = runs.described(folder)
     if data is None and array is not None:
         check.refuse("--array", repr(array), "none without --data")

@@ -28,17 +28,17 @@ def train(options: Memory) -> int:
         check.refuse("--out", f"{options.out}, which holds a run", "another folder: a memory is stored at once")
     network = eq.hopfield(spins, sleep=options.sleep)
     found = eq.retrieve(network, spins, spins, key=options.seed)
-    runs.begin(options.out, "memory", dataclasses.asdict(options) | {"resume": False}, features.described())
+    asked = dataclasses.asdict(options) | {"resume": False}
+    runs.keep(options.out, runs.begin(options.out, "memory", asked, features.described()))
     files.write(options.out / _PATTERNS, {"patterns": spins})  # before the network, with which the folder is whole
     eq.save_network(options.out, network)
     for note in features.notes:
         say(f"  {note}")
-    still = int(np.sum(np.asarray(found.pattern) == np.arange(len(spins))) - np.sum(np.asarray(found.spurious)))
+    alike = (spins[np.asarray(found.pattern)] == spins).all(1)  # of rows that are there twice the first is named
+    recalled = int(np.sum(alike & ~np.asarray(found.spurious)))
     capacity = float(eq.theory.hopfield_capacity(0.0, options.sleep))
     load = len(spins) / spins.shape[1]
-    say(
-        f"{options.out}: {len(spins)} patterns of {spins.shape[1]} neurons, load {load:.4g}; {max(still, 0)} are recalled"
-    )
+    say(f"{options.out}: {len(spins)} patterns of {spins.shape[1]} neurons, load {load:.4g}; {recalled} are recalled")
     say(f"  random patterns of many neurons are recalled up to a load of {capacity:.4g}")
     return 0
 

@@ -12,7 +12,32 @@ from equilibria.learn.names import LikelihoodRecipe
 
 HiddenUnits = Literal["binary", "spin", "gaussian", "relu", "double_relu"]
 Flag = tyro.conf.FlagCreatePairsOff
-_Optional = tyro.conf.arg(help_behavior_hint="")
+
+
+def _number(kind: type, allowed: str, *words: str) -> tyro.constructors.PrimitiveConstructorSpec:
+    """How a number that may be left out is read, or a word for that; what is neither is told in one sentence."""
+
+    def read(given: list[str]) -> object:
+        if given[0].lower() in words:
+            return None
+        try:
+            return kind(given[0])
+        except ValueError:
+            raise ValueError(f"got {given[0]!r}; allowed: {allowed}") from None
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="|".join([kind.__name__.upper(), *words]),
+        instance_from_str=read,
+        is_instance=lambda value: value is None or isinstance(value, kind),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+_Omitted = tyro.conf.arg(help_behavior_hint="")
+Whole = Annotated[int | None, _number(int, "a whole number >= 1"), _Omitted]
+Number = Annotated[float | None, _number(float, "a number"), _Omitted]
+Rate = Annotated[float | None, _number(float, "a number > 0, or auto", "auto"), _Omitted]
 
 
 def listed(given: str | None) -> list[str] | None:
@@ -49,8 +74,8 @@ class TableOptions:
     id_column: Annotated[str, tyro.conf.arg(metavar="auto|none|NAME")] = "auto"
     header: Literal["auto", "yes", "no"] = "auto"
     missing: Literal["refuse", "sum-out"] = "refuse"
-    binarise: Annotated[float | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")] = None
-    divide_by: Annotated[float | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")] = None
+    binarise: Annotated[Number, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")] = None
+    divide_by: Annotated[Number, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")] = None
     image_shape: Annotated[str | None, tyro.conf.arg(metavar="HxW", help_behavior_hint="")] = None
     allow_large: Annotated[bool, Flag] = False
 
@@ -76,14 +101,14 @@ class TrainingOptions(TableOptions):
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    epochs: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    epochs: Whole = None
     batch_size: int = 100
     final_rate: float = 0.1
     validation: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.1
-    patience: Annotated[int | None, tyro.conf.arg(metavar="EPOCHS", help_behavior_hint="")] = None
+    patience: Annotated[Whole, tyro.conf.arg(metavar="EPOCHS", help_behavior_hint="")] = None
     seed: int = 0
     resume: Annotated[bool, Flag] = False
-    time_limit: Annotated[float | None, tyro.conf.arg(metavar="SECONDS", help_behavior_hint="")] = None
+    time_limit: Annotated[Number, tyro.conf.arg(metavar="SECONDS", help_behavior_hint="")] = None
     quiet: Annotated[bool, Flag] = False
 
 
@@ -114,7 +139,7 @@ class Rbm(WeighedOptions):
         recipe: how the free phase is reached.
         steps: sweeps (or rounds) of the free phase in each update.
         chains: persistent chains; as many as examples in a batch by default.
-        learning_rate: at the start; by default what the data's largest variance allows.
+        learning_rate: at the start; by default, or with auto, what the data's largest variance allows.
         l1: penalty on the size of the couplings.
         l2: penalty on their squares.
         visible_units: kind of the features; auto is binary for values in [0, 1], spin for -1 and +1, and gaussian, brought to
@@ -127,8 +152,8 @@ class Rbm(WeighedOptions):
     hidden: Annotated[str, tyro.conf.arg(metavar="NUMBER[,NUMBER...]")] = "64"
     recipe: LikelihoodRecipe = "pcd"
     steps: int = 1
-    chains: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
-    learning_rate: Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")] = None
+    chains: Whole = None
+    learning_rate: Rate = None
     l1: float = 0.0
     l2: float = 0.0
     visible_units: Literal["auto", "binary", "spin", "gaussian", "potts"] = "auto"
@@ -154,7 +179,7 @@ class Deep(WeighedOptions):
     layers: Annotated[str, tyro.conf.arg(metavar="NUMBER[,NUMBER...]")] = "100,50"
     recipe: Literal["pcd", "cd", "rdm", "mean_field"] = "pcd"
     steps: int = 5
-    chains: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    chains: Whole = None
     learning_rate: float = 0.02
     l1: float = 0.0
     l2: float = 0.0

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from equilibria import check, files
+from equilibria.app.watch import say
+from equilibria.learn.stopping import Callback
 
 RESULTS = (
     "run.json", "history.nc", "samples.png", "filters.png", "filters.csv", "features.png", "correlations.png", "learning.png",
@@ -31,7 +33,7 @@ def begin(
     table: Mapping[str, Any],
     found: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Keep what was asked in run.json; a run that goes on must be the one that began.
+    """What is to be kept of what was asked; a run that goes on must be the one that began. Nothing is written yet.
 
     Args:
         out: the folder.
@@ -41,7 +43,7 @@ def begin(
         found: what was found out from the data, and is kept as the run began.
 
     Returns:
-        What is kept.
+        What `keep` writes.
 
     Raises:
         ValueError: if the folder holds a run and `resume` is not set, or another run, or files that are not of a run.
@@ -61,8 +63,31 @@ def begin(
         check.refuse("--out", f"{out}, with {', '.join(theirs)} and no run", "another folder: they would be replaced")
     now |= {name: began.get(name, value) for name, value in (found or {}).items()}
     now["rate_epochs"] = began.get("rate_epochs", began.get("epochs"))
-    files.write_atomic(out / "run.json", json.dumps(now).encode())
     return now
+
+
+def keep(out: Path, now: Mapping[str, Any]) -> None:
+    """Write what is known of a run as run.json into its folder."""
+    files.write_atomic(out / "run.json", json.dumps(now).encode())
+
+
+class TakenUp(Callback):
+    """Writes run.json once the loop has taken a run up: one that is refused leaves the folder as it was.
+
+    Args:
+        out: the folder.
+        now: what `begin` returned.
+        longer: whether the machine is about to learn more, so that what was made of it is put aside.
+    """
+
+    def __init__(self, out: Path, now: Mapping[str, Any], longer: bool):
+        self.out, self.now, self.longer = out, now, longer
+
+    def begin(self) -> None:
+        """Keep what was asked."""
+        keep(self.out, self.now)
+        for name in put_aside(self.out) if self.longer else ():
+            say(f"  {name}: of the machine as it was before it went on, and renamed so")
 
 
 def described(folder: Path) -> dict[str, Any]:
@@ -126,6 +151,13 @@ def _steps_of(folder: Path) -> dict[str, int | None]:
         except (OSError, ValueError, AttributeError):
             found[name] = None
     return found
+
+
+def existing(folder: Path) -> Path:
+    """The folder of a run, if there is such a folder."""
+    if not folder.is_dir():
+        check.refuse("run", folder, "the folder of a run, which `train` or `eq.save_network` has written")
+    return folder
 
 
 def step_of(folder: Path) -> int | None:

@@ -149,7 +149,7 @@ def read(options: Any, units: str, target: str | None = None) -> Split:
             say(f"  {len(held):,} examples, drawn at random, are held out")
     _known(features, learned)
     if options.patience is not None and not len(held):
-        check.refuse("patience", options.patience, "none without examples held out: see validation")
+        check.refuse("patience", options.patience, "none without ten examples held out; validation=0.5 holds half out")
     return Split(features, learned, held, weights, options.seed)
 
 
@@ -195,9 +195,7 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
     patience = [] if options.patience is None else [eq.Patience("validation", options.patience)]
     limit = [] if options.time_limit is None else [eq.TimeLimit(options.time_limit)]
     console = watch.Console(job.measure, options.epochs, per_epoch, quiet=options.quiet, least=job.least)
-    if options.epochs * per_epoch > (runs.step_of(out) or 0):
-        for name in runs.put_aside(out):
-            say(f"  {name}: of the machine as it was before it went on, and renamed so")
+    taken_up = runs.TakenUp(out, began, longer=options.epochs * per_epoch > (runs.step_of(out) or 0))
     # Looking at a machine and keeping it takes longer than an epoch of a small table; patience counts every epoch.
     apart = 1 if patience else -(-options.epochs // _LOOKS)
     with going_on(out):
@@ -212,7 +210,7 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
             metrics=job.metrics,
             record=_records(options.epochs, per_epoch, apart),
             checkpoint_every=apart * per_epoch,
-            callbacks=[console, *job.callbacks, *patience, eq.OnSignal(), *limit],
+            callbacks=[taken_up, console, *job.callbacks, *patience, eq.OnSignal(), *limit],
             probabilities=True,
             checkpoint=out,
             resume=options.resume,
@@ -234,7 +232,7 @@ def _records(epochs: int, per_epoch: int, apart: int) -> list[int]:
 
 @contextlib.contextmanager
 def going_on(out: Path) -> Iterator[None]:
-    """Say how a run goes on that could not be kept; one that diverged is an error of use."""
+    """Say how a run goes on that could not be kept or was interrupted; one that diverged is an error of use."""
     try:
         yield
     except files.StorageError as error:
@@ -242,6 +240,10 @@ def going_on(out: Path) -> Iterator[None]:
         raise files.StorageError(f"{error}{again}") from error
     except eq.Diverged as error:
         raise ValueError(str(error)) from error
+    except KeyboardInterrupt:
+        if (step := runs.step_of(out)) is not None:
+            say(f"{out}: interrupted; the checkpoint is of step {step}, and the same command with --resume goes on")
+        raise
 
 
 def falling(rate: float, fraction: float, updates: int) -> optax.ScalarOrSchedule:

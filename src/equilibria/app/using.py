@@ -20,7 +20,9 @@ _EXACT = 2**20
 
 def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
     """Draw from a trained machine; visible states as .npy, as .csv where features have names, and as a picture."""
-    path = Path(out or folder / "samples.npy")
+    path = Path(out or runs.existing(folder) / "samples.npy")
+    if path.suffix != ".npy":
+        check.refuse("--out", path, "a file that ends in .npy; a table or a picture is written beside it")
     others = [path.with_suffix(ending) for ending in (".png", ".csv", ".json", ".fasta")]
     theirs = [other.name for other in others if os.path.lexists(other)]
     if out is not None and theirs and not os.path.lexists(path):
@@ -66,7 +68,7 @@ def evaluate(
     weights: str | None = None,
 ) -> int:
     """Print the log-likelihood of data with its error and bracket, and write it as evaluation.json into the folder."""
-    files.check_writable(folder)
+    files.check_writable(runs.existing(folder))
     about = runs.described(folder)
     if weights is not None and about.get("kind") in ("classifier", "memory"):
         check.refuse("weights", repr(weights), f"none for a {about['kind']}, which has no log-likelihood")
@@ -115,7 +117,7 @@ def shifted(found: eq.Estimate, by: float) -> eq.Estimate:
 
 def export(folder: Path, to: Literal["npz", "csv", "torch"], out: Path | None) -> int:
     """Write the parameters of a machine in a form that other programs read."""
-    network = eq.load_network(runs.machine(folder), fallback=True)
+    network = eq.load_network(runs.machine(runs.existing(folder)), fallback=True)
     table = runs.described(folder).get("table", {})
     endings = {"npz": ".npz", "csv": ".csv", "torch": ".pt"}
     path = Path(out or folder / f"machine{endings[to]}")

@@ -1,5 +1,5 @@
 """What networks store and learn: patterns, planted truths, images. The list of public names is in ``__init__.pyi``."""
 
-import lazy_loader
+from equilibria.lazily import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

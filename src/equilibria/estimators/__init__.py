@@ -1,5 +1,5 @@
 """The same systems behind scikit-learn's interface, NumPy in and out."""
 
-import lazy_loader
+from equilibria.lazily import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

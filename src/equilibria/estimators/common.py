@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from equilibria import check
+from equilibria.data.tables.reading import read_table
 
 Table: TypeAlias = ArrayLike | sparse.spmatrix | sparse.sparray  # (samples, features)
 RandomState: TypeAlias = int | np.random.RandomState | None
@@ -34,6 +37,47 @@ def seed_of(random_state: RandomState) -> int:
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def validated(estimator: BaseEstimator, X: Any, *y: Any, **options: Any) -> Any:
+    """What scikit-learn's validation makes of features (and targets); a cell of a frame that it refuses is named.
+
+    Args:
+        estimator: whose they are.
+        X: (samples, features).
+        y: targets, if there are any.
+        options: of `validate_data`.
+
+    Returns:
+        The arrays.
+
+    Raises:
+        ValueError: if they are not what the options ask for.
+    """
+    if isinstance(X, (str, Path)):
+        check.refuse("X", repr(str(X)), "numbers; those in a file are eq.data.read_table(file).values")
+    try:
+        found = validate_data(estimator, X, *y, **options)
+        rows = found[0] if isinstance(found, tuple) else found
+        if rows.dtype.kind not in "fiub":  # words of a frame go through where no type is asked for
+            raise ValueError(f"X: got values of type {rows.dtype}; allowed: numbers")
+        return found
+    except ValueError as error:
+        if hasattr(X, "columns"):
+            _name_cell(X, error)
+        if str(error).startswith("Input X contains NaN"):  # scikit-learn goes on with estimators of its own
+            raise ValueError("Input X contains NaN; eq.train sums out what is missing") from error
+        raise
+
+
+def _name_cell(frame: Any, error: ValueError) -> None:
+    """Raise again with row and column, if a cell of the frame is what was refused."""
+    try:
+        read_table(frame, id_column=None)
+    except ValueError as found:
+        where = str(found).removeprefix("data: got ").partition("; allowed: ")[0]
+        ways = "pandas.get_dummies makes features of words, eq.train sums out what is missing"
+        raise ValueError(f"X: got {where}; allowed: numbers in every cell; {ways}") from error
 
 
 def warn_of(complaints: Sequence[str], history: xr.Dataset) -> None:

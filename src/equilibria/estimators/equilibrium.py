@@ -10,10 +10,10 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from equilibria import check
-from equilibria.estimators.common import weighed
+from equilibria.estimators.common import validated, weighed
 from equilibria.estimators.layered import Layered
 from equilibria.estimators.nudged import SHARPNESS, TINY, softmax_cost
 from equilibria.model.units import Clipped, Gaussian, Unit
@@ -85,7 +85,7 @@ class EquilibriumClassifier(ClassifierMixin, Layered):
         Raises:
             ValueError: if a parameter is out of its range.
         """
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        rows, labels = validated(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
         chosen, weights = weighed(sample_weight, rows)
         rows, labels = rows[chosen], column_or_1d(labels, warn=True)[chosen]
@@ -111,7 +111,7 @@ class EquilibriumClassifier(ClassifierMixin, Layered):
             ValueError: if a parameter is out of its range, or a label is not among the classes.
         """
         first = not hasattr(self, "classes_")
-        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
+        rows, labels = validated(self, X, y, dtype=np.float64, reset=first)
         check_classification_targets(labels)
         chosen, weights = weighed(sample_weight, rows)
         rows, labels = rows[chosen], column_or_1d(labels, warn=True)[chosen]
@@ -216,7 +216,7 @@ class EquilibriumRegressor(RegressorMixin, Layered):
         Raises:
             ValueError: if a parameter is out of its range.
         """
-        rows, given = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        rows, given = validated(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         chosen, weights = weighed(sample_weight, rows)
         rows, targets = rows[chosen], np.asarray(given, np.float64)[chosen]
         columns = self._columns(targets)
@@ -238,7 +238,7 @@ class EquilibriumRegressor(RegressorMixin, Layered):
             ValueError: if a parameter is out of its range.
         """
         first = not hasattr(self, "network_")
-        rows, given = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=first)
+        rows, given = validated(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=first)
         chosen, weights = weighed(sample_weight, rows)
         rows, targets = rows[chosen], np.asarray(given, np.float64)[chosen]
         columns = self._columns(targets) if first else targets.reshape(len(targets), -1)

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from equilibria import check
 from equilibria.equilibrators.descent import Descent
 from equilibria.equilibrators.driver import equilibrate
-from equilibria.estimators.common import RandomState, in_blocks, warn_of
+from equilibria.estimators.common import RandomState, in_blocks, validated, warn_of
 from equilibria.estimators.nudged import direction, nudged_rule, restless, scales
 from equilibria.learn.optimiser import falling
 from equilibria.learn.rule import Rule
@@ -160,6 +160,7 @@ class Layered(BaseEstimator, ABC):
         watched: Callable[[Network], dict[str, float]] | None = None,
     ) -> None:
         batch_size = min(check.count("batch_size", self.batch_size), len(X))
+        rate = check.number("learning_rate", self.learning_rate, above=0.0)
         per_epoch = len(X) // batch_size
         run = train(
             self.network_,
@@ -169,7 +170,7 @@ class Layered(BaseEstimator, ABC):
             batch_size=batch_size,
             weights=weights,
             optimiser=falling(direction(len(self.network_.couplings))),
-            learning_rate=self.learning_rate,
+            learning_rate=rate,
             final_rate=final_rate,
             record=range(per_epoch, epochs * per_epoch + 1, per_epoch),
             metrics=watched,
@@ -207,7 +208,7 @@ class Layered(BaseEstimator, ABC):
     def _outputs(self, X: ArrayLike) -> np.ndarray:
         """The output layer at rest under each row of X."""
         check_is_fitted(self)
-        rows = self._scaled(validate_data(self, X, reset=False, dtype=np.float64))
+        rows = self._scaled(validated(self, X, reset=False, dtype=np.float64))
 
         def at_rest(block: np.ndarray) -> Array:
             return equilibrate(self.network_, Descent(2 * self.sweeps), world=Clamp("input", block))["output"]

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from equilibria import check
-from equilibria.estimators.common import RandomState
+from equilibria.estimators.common import RandomState, validated
 from equilibria.learn.history import History
 from equilibria.measure.retrieval import RETRIEVED, Retrieval, retrieve
 from equilibria.model.architectures import hopfield
@@ -81,7 +81,7 @@ class HopfieldMemory(BaseEstimator):
         Raises:
             ValueError: if the patterns have other values than two, and there is no threshold.
         """
-        given = validate_data(self, X, dtype=np.float64)
+        given = validated(self, X, dtype=np.float64)
         zero_one = bool(np.isin(given, (0, 1)).all() and (given == 0).any())
         self.values_ = (0.0, 1.0) if zero_one else (-1.0, 1.0)
         self._cut = self.binarize is not None and not zero_one and not np.isin(given, (-1, 1)).all()
@@ -100,7 +100,7 @@ class HopfieldMemory(BaseEstimator):
         """
         if not hasattr(self, "patterns_"):
             return self.fit(X)
-        more = self._spins("X", validate_data(self, X, dtype=np.float64, reset=False))
+        more = self._spins("X", validated(self, X, dtype=np.float64, reset=False))
         return self._store(np.concatenate([self.patterns_, more]))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -161,7 +161,7 @@ class HopfieldMemory(BaseEstimator):
 
     def _recalled(self, X: ArrayLike) -> Retrieval:
         check_is_fitted(self)
-        cues = validate_data(self, X, dtype=np.float64, reset=False)
+        cues = validated(self, X, dtype=np.float64, reset=False)
         return retrieve(
             self.network_,
             self.patterns_,

@@ -90,6 +90,7 @@ def nudged_rule(
     }
     rule = made[check.choice("recipe", recipe, made)]()
     missing = (_MISSING if inputs >= _MANY else 0.0) if input_dropout == "auto" else input_dropout
+    check.number("input_dropout", missing, least=0.0, most=0.99)
     return Augmented(rule, InputDropout(missing)) if missing else rule
 
 

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.estimators.common import RandomState, Table, counted, seed_of, warn_of, weighed
+from equilibria.estimators.common import RandomState, Table, counted, seed_of, validated, warn_of, weighed
 from equilibria.estimators.conditionals import hidden_means, log_weights, visible_means
 from equilibria.estimators.features import HIDDEN, scale_of, unit_of
 from equilibria.estimators.passes import LOOKED, usual_passes
@@ -263,7 +263,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def _validated(self, X: Table, reset: bool = False) -> np.ndarray:
-        values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        values = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         return values.toarray() if sparse.issparse(values) else values
 
     def _started(self, X: Table, sample_weight: ArrayLike | None) -> tuple[np.ndarray, np.ndarray | None]:

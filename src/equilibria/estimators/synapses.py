@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from equilibria import check
 from equilibria.equilibrators.driver import sample
 from equilibria.equilibrators.sweep import Sweeps
-from equilibria.estimators.common import RandomState, warn_of
+from equilibria.estimators.common import RandomState, validated, warn_of
 from equilibria.measure.estimate import Estimate
 from equilibria.measure.likelihood import unnormalised
 from equilibria.measure.partition import Method, log_partition, summable
@@ -106,10 +106,11 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Raises:
             ValueError: if a parameter is out of its range, or features have other values than two without a threshold.
         """
-        data = self._spins(validate_data(self, X, dtype="numeric"))
+        data = self._spins(validated(self, X, dtype="numeric"))
         seeds = check_random_state(self.random_state).randint(2**31, size=2)
         self._draws, self._drawn = int(seeds[1]), 0
         n_iter = check.count("n_iter", self.n_iter)
+        check.choice("e_step", self.e_step, (None, "exact", "cavity", "response", "gibbs", "paper"))
         run = learn_synapses(
             data,
             check.count("n_components", self.n_components),
@@ -158,7 +159,7 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             (samples, components).
         """
         check_is_fitted(self)
-        spins = self._spins(validate_data(self, X, reset=False, dtype="numeric"))
+        spins = self._spins(validated(self, X, reset=False, dtype="numeric"))
         hidden = self.network_.layers[1]
         weights = np.asarray(self.network_.couplings[0].matrix(), np.float64)
         return np.tanh(spins @ weights + np.asarray(hidden.bias, np.float64))
@@ -173,7 +174,7 @@ class BinarySynapseRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             (samples,), in nats; ln Z is summed, or annealed beyond 16 components.
         """
         check_is_fitted(self)
-        spins = self._spins(validate_data(self, X, reset=False, dtype="numeric"))
+        spins = self._spins(validated(self, X, reset=False, dtype="numeric"))
         return unnormalised(self.network_, {"visible": spins.astype(np.float32)}) - self.log_partition_
 
     def score(self, X: ArrayLike, y: Any = None) -> float:

@@ -165,6 +165,7 @@ def diagnose(
     >>> found.mixed, found.r_hat < 1.01, found.verdict
     (True, True, 'mixed')
     """
+    check.network("network", network)
     how = Sweeps(2000) if how is None else how
     if not isinstance(how, Equilibrator) or how.kind != "draws":
         check.refuse("how", repr(how), "an equilibrator that draws, such as Sweeps(2000)")

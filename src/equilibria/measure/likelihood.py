@@ -65,6 +65,8 @@ def log_likelihood(
     >>> round(float(log_likelihood(machine, np.ones((3, 4))).value / np.log(2)), 4)
     -4.0
     """
+    check.network("network", network)
+    check.choice("method", method, ("auto", "exact", "ais", "bethe"))
     given = by_layer(network, data, probabilities=probabilities, missing=True)
     shares = None if weights is None else check.weights(weights, len(np.asarray(next(iter(given.values())))))
     if method == "auto":
@@ -112,6 +114,7 @@ def pseudo_likelihood(
     >>> round(pseudo_likelihood(eq.rbm(4, 2, scale=0.0, key=0), np.ones((3, 4))), 4)
     -2.7726
     """
+    check.network("network", network)
     check.temperature(temperature)
     given = by_layer(network, data, probabilities=probabilities)
     if list(given) != [network.names[0]]:

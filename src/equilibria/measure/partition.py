@@ -78,6 +78,7 @@ def log_partition(
     >>> log_partition(eq.rbm(2, 2, visible=eq.Gaussian(), hidden=eq.Gaussian(), scale=9.0, key=0)).value
     inf
     """
+    check.network("network", network)
     check.choice("method", method, ("exact", "ais", "bethe"))
     check.temperature(temperature)
     if (reason := unbounded(network)) is not None:

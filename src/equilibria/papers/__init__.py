@@ -90,7 +90,8 @@ def check_id(id: str) -> str:
     close: agliari2024/retrieval, ...
     """
     if id not in INDEX:
-        close = ", ".join(difflib.get_close_matches(id, INDEX))
+        named = [known for known in INDEX if id in known.split("/")]
+        close = ", ".join(named or difflib.get_close_matches(id, INDEX))
         check.refuse("experiment", repr(id), "what `equilibria list` shows" + f"; close: {close}" * bool(close))
     return id
 

@@ -13,7 +13,14 @@ from equilibria import check
 from equilibria.data.tables import columns as choosing
 from equilibria.data.tables.kinds import Kind, kind_of, picture_of
 from equilibria.data.tables.raw import Raw, check_size, of_array, refuse_shape, refusing
+from equilibria.data.tables.values import numbers
 
+_HINTS: dict[str | None, str] = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "; save a spreadsheet as .csv"),
+    **dict.fromkeys((".zip", ".bz2", ".xz", ".zst"), "; unpack it first"),
+    ".mtx": "; what scipy.io.mmread returns is a table too",
+    None: "; say name='table.csv'",
+}
 _TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
@@ -71,8 +78,8 @@ def read_table(
     whose X is taken, sparse or not. Nothing in a file is executed, and no link out of it is followed.
 
     Args:
-        source: the path of a .csv, .tsv, .txt, .npy, .npz, .h5, .h5ad or .parquet file; an open binary file; a frame of
-            pandas or polars; an array, or a sparse matrix of SciPy.
+        source: the path of a .csv, .tsv, .txt, .npy, .npz, .h5, .h5ad or .parquet file; an open file; a frame of pandas or
+            polars, an AnnData, columns by name; an array, or a sparse matrix of SciPy.
         name: the file's name, for an open file that does not know its own; its ending says what it is.
         array: which of several arrays in a file, such as "layers/counts".
         columns: the features, by name, or as ranges "first:last"; all by default.
@@ -99,13 +106,15 @@ def read_table(
     ValueError: data: got a missing cell in row 2, column 'dose' of the frame; allowed: numbers only; ...
     """
     check.choice("missing", missing, ("refuse", "keep"))
+    if not (header is None or isinstance(header, bool)):
+        check.refuse("header", repr(header), "True where the first line holds names, False, or None to find out")
     raw, label = _raw(source, name, array, header, allow_large)
     if raw.flat:
         refuse_shape(label, raw.cells.shape[:1])
     count = raw.cells.shape[1]
     names = [str(place + 1) for place in range(count)] if raw.names is None else raw.names
     found = choosing.choose(raw, names, columns, drop, id_column, target, label)
-    values = choosing.numbers(raw, names, found.kept, missing, label)
+    values = numbers(raw, names, found.kept, missing, label)
     kept = tuple(names[place] for place in found.kept)
     whole = raw.image_shape if len(kept) == count else None
     shape = picture_of(values, kept, raw.names is not None, image_shape or whole)
@@ -167,18 +176,27 @@ def _raw(source: Any, name: str | None, array: str | None, header: bool | None, 
     from scipy import sparse
 
     if isinstance(source, (str, Path)):
-        path = Path(source)
+        path = Path(source).expanduser()
         if not path.is_file():
-            check.refuse("data", str(path), f"an existing file {_endings()}")
+            check.refuse("data", str(source), f"an existing file {_endings()}")
         with path.open("rb") as file:
             return _read(file, path.name if name is None else name, array, header, allow_large), str(path)
     if isinstance(source, (bytes, bytearray)):
         source = io.BytesIO(source)
     if hasattr(source, "read"):
         label = str(name or getattr(source, "name", ""))
+        if isinstance(source, io.TextIOBase):
+            source = io.BytesIO(source.read().encode())
         return _read(source, label, array, header, allow_large), label
     if hasattr(source, "collect"):  # polars' lazy frame
         source = source.collect()
+    if hasattr(source, "var_names") and hasattr(source, "obs_names"):
+        return _of_anndata(source, array, allow_large), "the AnnData"
+    if isinstance(source, Mapping) or (isinstance(source, list) and source and isinstance(source[0], Mapping)):
+        import pandas as pd
+
+        with refusing("a mapping", "columns of one length by name"):
+            source = pd.DataFrame(source)
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):
         return _of_frame(source), "the frame"
     if sparse.issparse(source):
@@ -187,6 +205,21 @@ def _raw(source: Any, name: str | None, array: str | None, header: bool | None, 
         return of_array(filled(source, "the matrix", allow_large), "the matrix"), "the matrix"
     with refusing("what is no array", "a table of numbers"):
         return of_array(np.asarray(source), "the array"), "the array"
+
+
+def _of_anndata(source: Any, array: str | None, allow_large: bool) -> Raw:
+    """X of an AnnData in memory, or one of its layers, with the names of variables and observations."""
+    from scipy import sparse
+
+    from equilibria.data.tables.arrays import filled
+
+    layer = None if array in (None, "X") else str(array).removeprefix("layers/")
+    if layer is not None and layer not in source.layers:
+        check.refuse("array", f"{array!r}, which the AnnData does not hold", ", ".join(["X", *source.layers]))
+    values = source.X if layer is None else source.layers[layer]
+    values = filled(values, "the AnnData", allow_large) if sparse.issparse(values) else np.asarray(values)
+    raw = of_array(values, "the AnnData")
+    return raw._replace(names=[str(name) for name in source.var_names], ids=np.asarray(source.obs_names))
 
 
 def _read(file: IO[bytes], label: str, array: str | None, header: bool | None, allow_large: bool) -> Raw:
@@ -200,7 +233,7 @@ def _read(file: IO[bytes], label: str, array: str | None, header: bool | None, a
         return read_text(file, label, header, allow_large)
     reader = _readers().get(ending)
     if reader is None:
-        hint = "; save a spreadsheet as .csv" if ending in (".xlsx", ".xls", ".ods") else ""
+        hint = _HINTS.get(ending if label else None, "")
         check.refuse("data", f"{label or 'a file without a name'}", f"a file {_endings()}{hint}")
     return reader(file, label, array, allow_large)
 

@@ -39,6 +39,8 @@ MISSING = (
 _SEPARATORS = (",", "\t", ";", "|", " ")
 _NAMED = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars", " ": "spaces"}
 _LOOK = 200  # lines from which a separator is told
+_EXCEL = re.compile(r'"?sep=.?"?', re.IGNORECASE)  # how some spreadsheets begin
+_ERRORS = ("#N/A", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")  # of spreadsheets: cells and no comments
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -64,15 +66,20 @@ def read_text(file: IO[bytes], label: str, header: bool | None, allow_large: boo
 
 
 def _table(text: str, notes: list[str], label: str, header: bool | None) -> Raw:
-    numbers, lines, comment = _lines(text)
+    numbers, lines, comment, passed_over = _lines(text)
     if not lines:
         check.refuse("data", f"{label}, which is empty", "a table of numbers")
+    lines, digits = _apart(lines)
     layout = _layout(lines, label)
     first, names = _names(lines, numbers, comment, layout, header, label)
     body, where = lines[first:], np.array(numbers[first:])
     if not body:
         check.refuse("data", f"{label}, with a line of names and nothing below", "a table of numbers")
     _check_lengths(body, where, layout, label)
+    if digits:
+        notes.append("each digit is a cell: lines of 0 and 1 without separators")
+    if passed_over:
+        notes.append(f"{passed_over:,} lines below the first one begin with # and are passed over")
     if layout.separator != ",":
         notes.append(f"cells are separated by {_NAMED[layout.separator]}")
     if layout.decimal == ",":
@@ -114,18 +121,18 @@ def _decoded(content: bytes, label: str) -> tuple[str, list[str]]:
         return content.decode("cp1252", "replace"), ["the text is not UTF-8, and was read as Windows-1252"]
 
 
-def _lines(text: str) -> tuple[list[int], list[str], str | None]:
-    """The lines with something in them and their numbers, and the last comment before them."""
+def _lines(text: str) -> tuple[list[int], list[str], str | None, int]:
+    """The lines with something in them and their numbers, the last comment before them, and how many are among them."""
     numbers: list[int] = []
     lines: list[str] = []
-    comment = None
+    comment, passed_over = None, 0
     for number, line in enumerate(_split(text), 1):
-        if line.startswith("#"):
-            comment = line if not lines else comment
-        elif line.strip():
+        if line.startswith("#") and not line.startswith(_ERRORS):
+            comment, passed_over = (comment, passed_over + 1) if lines else (line, 0)
+        elif line.strip() and (lines or not _EXCEL.fullmatch(line.strip())):
             numbers.append(number)
             lines.append(line)
-    return numbers, lines, comment
+    return numbers, lines, comment, passed_over
 
 
 def _split(text: str) -> list[str]:
@@ -142,6 +149,15 @@ def _split(text: str) -> list[str]:
             lines.append(line)
         open_quote ^= line.count('"') % 2 == 1
     return lines
+
+
+def _apart(lines: list[str]) -> tuple[list[str], bool]:
+    """Lines such as 0110, all of one length, with a comma after each digit; some begin with 0, so that they are no numbers."""
+    digits = [line.strip() for line in lines]
+    one_length = len(set(map(len, digits))) == 1 and len(digits[0]) > 1
+    if not one_length or any(set(line) - {"0", "1"} for line in digits) or not any(line[0] == "0" for line in digits):
+        return lines, False
+    return [",".join(line) for line in digits], True
 
 
 def _layout(lines: list[str], label: str) -> Layout:
@@ -193,7 +209,8 @@ def _names(
         if len(top) not in (layout.columns, layout.columns - 1):
             given = f"{label}, line {numbers[0]} with {len(top)} names above {layout.columns} columns"
             check.refuse("data", given, "a name for each column")
-        return 1, _distinct(top)
+        ends = len(top) < layout.columns and below and not any(row[-1].strip() for row in below)
+        return 1, _distinct([*top, ""] if ends else top)  # a separator at the end of each line, but that of names
     if comment is not None:  # NumPy writes names so
         (told,) = _cells([comment.lstrip("# \t")], layout.separator)
         if len(told) == layout.columns and any(_is_word(cell, layout.decimal) for cell in told):
@@ -202,7 +219,7 @@ def _names(
 
 
 def _is_header(top: list[str], below: list[list[str]], layout: Layout) -> bool:
-    """Whether the first line holds names: a word above numbers, or words only, or the numbers 0, 1, 2, ... of columns."""
+    """Whether the first line holds names: a word above numbers, words only, the numbers of columns, or years."""
     if len(top) == layout.columns - 1 and below:
         return True
     words = [_is_word(cell, layout.decimal) for cell in top]
@@ -215,8 +232,17 @@ def _is_header(top: list[str], below: list[list[str]], layout: Layout) -> bool:
     if all(words) and len(set(top)) == len(top):
         return True
     given = [cell for cell in top if cell]
-    counted = [str(number) for number in range(len(given))], [str(number + 1) for number in range(len(given))]
-    return len(given) >= 4 and given in counted
+    if len(given) < 4 or not all(cell.isdecimal() for cell in given):
+        return False
+    numbers = [int(cell) for cell in given]
+    return numbers == list(range(numbers[0], numbers[0] + len(numbers))) and (
+        numbers[0] < 2 or _below(columns, numbers[0])
+    )
+
+
+def _below(columns: list[tuple[str, ...]], least: int) -> bool:
+    """Whether all numbers are smaller than this one, as those in a table under years are."""
+    return all(_is_number(cell) and float(cell) < least for column in columns for cell in column)
 
 
 def _distinct(names: list[str]) -> list[str]:
