@@ -101,7 +101,9 @@ def test_components_are_those_whose_linear_instability_is_no_noise(case):
     # Two thousand examples of sixty independent neurons have variances up to 1.38 by chance (Marchenko and Pastur).
     default = eq.low_rank_start(rows, 10, scale=0.0, key=0)
     assert len(default.directions) == (grows & (variances > (1 + np.sqrt(60 / 2000)) ** 2)).sum()
-    np.testing.assert_allclose(np.abs(default.directions @ start.directions.T), np.eye(len(start.directions)), atol=1e-6)
+    np.testing.assert_allclose(
+        np.abs(default.directions @ start.directions.T), np.eye(len(start.directions)), atol=1e-6
+    )
 
 
 def test_spins_are_learned_as_well():
