@@ -57,6 +57,61 @@ def test_memories_start_at_their_patterns_and_tables_of_bits_are_spins(tmp_path,
     assert json.loads((tmp_path / "memory" / "diagnosis.json").read_text())["temperature"] == 5
 
 
+KINDS = {
+    "deep": ["deep", "--data", "bits.npy", "--layers", "3,2"],
+    "sequences": ["rbm", "--data", "t.fasta", "--alphabet", "dna", "--hidden", "2"],
+    "synapses": ["synapses", "--data", "bits.npy", "--hidden", "2"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_that_draws_is_diagnosed_and_goes_on(kind, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.save("bits.npy", rng.integers(0, 2, (40, 12)))
+    lines = ["".join(row) for row in rng.choice(list("-ACGT"), (40, 4))]
+    (tmp_path / "t.fasta").write_text("".join(f">s{number}\n{line}\n" for number, line in enumerate(lines)))
+    data = KINDS[kind][2]
+    train = ["train", *KINDS[kind], "--out", "run", "--batch-size", "20", "--quiet"]
+    assert main([*train, "--epochs", "1"]) == 0
+    capsys.readouterr()
+    assert main(["diagnose", "run", "--data", data]) == 0  # of noise nothing was learned that could keep chains apart
+    assert capsys.readouterr().out.startswith("mixed\n")
+    assert json.loads((tmp_path / "run" / "diagnosis.json").read_text())["mixed"]
+    draws = load_dataset(tmp_path / "run" / "diagnosis.nc")
+    assert dict(draws.sizes) == {"chain": 100, "draw": 500}
+    seen = draws["magnetisation"].values
+    wanted = {"deep": 0.5, "sequences": 0.2, "synapses": 0.0}[kind]  # of bits, of one of five letters, of spins
+    assert abs(seen.mean() - wanted) < 0.1
+    assert main([*train, "--epochs", "2", "--resume"]) == 0
+    assert not (tmp_path / "run" / "diagnosis.json").exists()  # of the machine as it was, and renamed so
+    assert list((tmp_path / "run").glob("diagnosis.of-step-*.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (">s\nAZGT\n>t\nACGT\n", "got 'Z' at site 1 of sequence 's'; allowed: the letters -ACGT"),
+        (">s\nACGT\n>t\nACG\n", "got 3 letters in sequence 't', 4 in sequence 's'; allowed: aligned sequences"),
+        (">s\nXCGT\n>t\nXCGT\n", "got nothing known in column '1' of the examples to learn from"),
+    ],
+    ids=["a letter outside", "other lengths", "a site of which nothing is known"],
+)
+def test_sequences_that_do_not_fit_are_told_and_nothing_is_lost(text, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.fasta").write_text(">s\nACGT\n>t\nCCGT\n" * 5)
+    (tmp_path / "bad.fasta").write_text(text * 5)
+    options = ["--alphabet", "dna", "--hidden", "2", "--missing", "sum-out", "--quiet", "--epochs", "1"]
+    train = ["train", "rbm", *options, "--out"]
+    assert main([*train, "run", "--data", "t.fasta"]) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    for command in ([*train, "run", "--data", "bad.fasta", "--resume"], [*train, "new", "--data", "bad.fasta"]):
+        assert main(command) == 2
+        assert told in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+    assert not list(tmp_path.glob("new/*"))
+
+
 def test_a_classifier_is_told_whether_it_comes_to_rest(tmp_path, capsys):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(40, 5)).astype(np.float32)

@@ -91,6 +91,21 @@ def test_draws_are_those_of_the_machine(case):
     assert np.abs(np.cov(exact.T) - np.cov(drawn.T)).max() < 0.06
 
 
+def test_components_are_those_whose_linear_instability_is_no_noise(case):
+    """Decelle 2017: from small couplings a direction grows if its variance is above that of a neuron."""
+    rows, _, _, start = case
+    variances = np.linalg.eigvalsh(np.cov(rows.T))[::-1] / np.var(rows, axis=0).mean()
+    found = eq.theory.linear_flow(np.diag(variances), 1e-3 * np.eye(60), [0.0, 1.0]).strengths
+    grows = found[1] > found[0]
+    np.testing.assert_array_equal(grows, variances > 1)
+    # Two thousand examples of sixty independent neurons have variances up to 1.38 by chance (Marchenko and Pastur).
+    default = eq.low_rank_start(rows, 10, scale=0.0, key=0)
+    assert len(default.directions) == (grows & (variances > (1 + np.sqrt(60 / 2000)) ** 2)).sum()
+    np.testing.assert_allclose(
+        np.abs(default.directions @ start.directions.T), np.eye(len(start.directions)), atol=1e-6
+    )
+
+
 def test_spins_are_learned_as_well():
     rows, _ = clusters(LINE, [0.3, 0.7], 0.1, 1000)
     start = eq.low_rank_start(2 * rows - 1, 6, visible=eq.Spin(), hidden=eq.Spin(), components=1, scale=0.0, key=0)

@@ -78,6 +78,21 @@ def test_fewer_networks_are_chosen_by_what_is_measured(run):
         kept.chosen(0.2, most=500, key=0)
 
 
+def test_more_rungs_than_kept_networks_are_refused_and_ends_that_do_not_overlap_told(run, tmp_path):
+    folder = run[1]
+    kept = eq.Trajectory(folder)
+    names = sorted(path.name for path in folder.rglob("*"))
+    given = f"rungs: got {len(kept) + 2} with a ladder of {len(kept)} networks; allowed: at most {len(kept) + 1}"
+    with pytest.raises(ValueError, match=given):
+        eq.Tempered(10, rungs=len(kept) + 2, ladder=kept)
+    assert sorted(path.name for path in folder.rglob("*")) == names
+    wide = np.repeat(ROWS, 8, axis=1)
+    options = {**OPTIONS, "learning_rate": 0.5, "steps": 100, "keep": [0, 100], "checkpoint": tmp_path}
+    eq.train(eq.rbm(96, 6, key=1), wide, eq.pcd(5, chains=100), **options)
+    with pytest.raises(ValueError, match=r"networks: got networks 0 and 1, which exchange .* keep networks more often"):
+        eq.Trajectory(tmp_path).chosen(key=0)
+
+
 def test_what_cannot_be_kept_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"folder: got .*; allowed: the folder of a run that kept networks"):
         eq.Trajectory(tmp_path)

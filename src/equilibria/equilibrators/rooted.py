@@ -4,11 +4,18 @@ Chains that exchange along a ladder forget where they began only as fast as its 
 directly (`learn.low_rank`: projections on a few directions from a mesh, neurons independent of one another given these), it is
 drawn anew in every round, and each draw that comes up the ladder is one that depends on nothing before (Béreux et al. 2025
 sample their first machine in this way).
+
+The mesh is good to some error. A draw v' from its law q takes the place of a state v with probability
+
+$$ \min\{1, \frac{p(v')\,q(v)}{p(v)\,q(v')}\}, \qquad
+   q(v) = \sum_n s_n\, e^{(b + U\mu_n) \cdot v - \sum_i c_i(b_i + (U\mu_n)_i)}, $$
+
+Metropolis' rule for a proposal that does not look at v (Tierney 1994), so that the law of the last rung is the machine's own
+whatever the error. Both p and q are known up to a constant: q depends on v through b and the projections alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -27,17 +34,19 @@ _SWEEPS = 3  # neurons drawn independently at a node spread about it; sweeps tak
 
 
 class Root(eqx.Module):
-    r"""Draws of a machine that knows its visible neurons by a few projections: a node of a mesh each, then some sweeps.
+    r"""A machine that knows its visible neurons by a few projections, and draws that need no chain.
 
-    Given a node the visible neurons are drawn in the fields $b + U\mu$. Their projections spread about the node, beside the
-    spread that the mesh has itself; a few sweeps of the machine put that right, and leave each draw in its cluster.
+    A draw is a node of a mesh, and neurons that are independent of one another in the fields $b + U\mu$ of that node. The
+    projections of these spread about the node, beside the spread that the mesh has itself, and clusters have the shares that
+    they have on the mesh: `log_ratio` says how much more probable each draw is in the machine.
 
     Attributes:
         network: the machine.
         fields: (size,), b.
         directions: (components, size), U.
         tilts: (nodes, components), mu of each node.
-        heaped: (nodes,), the probabilities of the nodes, summed up.
+        heaped: (nodes,), the probabilities s of the nodes, summed up.
+        logs: (nodes,), ln s less the logarithm of the sum over all states of independent neurons in the node's fields.
     """
 
     network: Network
@@ -45,17 +54,32 @@ class Root(eqx.Module):
     directions: Array
     tilts: Array
     heaped: Array
+    logs: Array
 
-    @eqx.filter_jit
-    def __call__(self, key: Array, chains: int) -> State:
-        """Independent draws of all layers."""
-        node_key, draw_key, hidden_key, sweep_key = jax.random.split(key, 4)
+    def proposed(self, key: Array, chains: int) -> State:
+        """Draws of all layers by the mesh, the hidden neurons given the visible ones."""
+        node_key, draw_key, hidden_key = jax.random.split(key, 3)
         nodes = jnp.searchsorted(self.heaped, jax.random.uniform(node_key, (chains,)) * self.heaped[-1])
         nodes = jnp.minimum(nodes, len(self.heaped) - 1)
         visible, hidden = self.network.layers
         rows = visible.unit.sample(draw_key, self.fields + self.tilts[nodes] @ self.directions)
         state = {visible.name: rows, hidden.name: jnp.zeros((chains, hidden.size))}
         state[hidden.name] = hidden.unit.sample(hidden_key, self.network.field(state, hidden.name))
+        return state
+
+    def log_ratio(self, state: State) -> Array:
+        """ln p(v) - ln q(v) of each chain, up to a constant: the machine's law over that of the mesh."""
+        visible, hidden = self.network.layers
+        rows = state[visible.name]
+        own = jnp.sum(hidden.unit.cumulant(self.network.field(state, hidden.name)), axis=-1)
+        nodes = self.logs + (rows @ self.directions.T) @ self.tilts.T
+        return own + rows @ (visible.bias - self.fields) - jax.nn.logsumexp(nodes, axis=-1)
+
+    @eqx.filter_jit
+    def __call__(self, key: Array, chains: int) -> State:
+        """Independent draws of all layers: those of the mesh after some sweeps, with the clusters' shares of the mesh."""
+        draw_key, sweep_key = jax.random.split(key)
+        state = self.proposed(draw_key, chains)
         return swept(self.network, state, jnp.ones(()), jnp.asarray(_SWEEPS), sweep_key)
 
 
@@ -63,12 +87,12 @@ class Rooted(Equilibrator):
     r"""Parallel tempering with the copies on the last rung drawn anew, independently of all before, in every round.
 
     The last rung must be the network that `root` draws: the first network of the ladder, or the one a run begins with.
-    `LowRank.rooted` makes it. Where the root's draws are good to some error (the mesh has one of the order of one over the
-    number of neurons), so are those of the network above it.
+    `LowRank.rooted` makes it. A draw that is less probable in that network than by the mesh is taken by Metropolis' rule, so
+    that the mesh's own error, of the order of one over the number of neurons, does not come up the ladder.
 
     Args:
         how: `Tempered` along networks, or `Climbing`.
-        root: a function of a key and a number of chains that returns draws of the last rung by layer; a module.
+        root: of the last rung.
 
     Raises:
         ValueError: if `how` goes along temperatures.
@@ -82,11 +106,11 @@ class Rooted(Equilibrator):
     """
 
     how: Tempered
-    root: Callable[[Array, int], State]
+    root: Root
     steps: Array
     tolerance: None
 
-    def __init__(self, how: Tempered, root: Callable[[Array, int], State]):
+    def __init__(self, how: Tempered, root: Root):
         if not isinstance(how, Tempered) or (type(how) is Tempered and how.networks is None):
             check.refuse("how", type(how).__name__, "an exchange along networks, Tempered(ladder=...) or Climbing(...)")
         self.how, self.root, self.steps, self.tolerance = how, root, how.steps, None
@@ -130,11 +154,14 @@ class Rooted(Equilibrator):
         return self.how.complaint(carry)
 
     def step(self, system: Conditioned, state: State, carry: Copies, key: Any) -> tuple[State, Copies]:
-        """Fresh draws on the last rung, then a round of `how`."""
-        root_key, round_key = jax.random.split(key)
-        batch = carry.trips.shape
-        drawn = self.root(root_key, carry.trips.size)
+        """Fresh draws on the last rung, by Metropolis' rule, then a round of `how`."""
+        draw_key, odds_key, round_key = jax.random.split(key, 3)
+        last = {name: layer[-1].reshape(-1, layer.shape[-1]) for name, layer in carry.states.items()}
+        drawn = self.root.proposed(draw_key, carry.trips.size)
+        odds = jnp.exp(jnp.minimum(self.root.log_ratio(drawn) - self.root.log_ratio(last), 0.0))
+        taken = (jax.random.uniform(odds_key, odds.shape) < odds)[:, None]
         copies = {
-            name: layer.at[-1].set(drawn[name].reshape(*batch, layer.shape[-1])) for name, layer in carry.states.items()
+            name: layer.at[-1].set(jnp.where(taken, drawn[name], last[name]).reshape(layer.shape[1:]))
+            for name, layer in carry.states.items()
         }
         return self.how.step(system, state, carry._replace(states=copies), round_key)

@@ -41,6 +41,7 @@ from equilibria.random import as_key
 
 _MOST_COMPONENTS = 4
 _OFFSETS = 9  # kinks along each direction
+_DRAWN = 1e-7  # of the most probable node's share: a node with less is left out of the draws
 _STRONG = 2.0  # a component counts if its variance is that of so many average neurons
 
 
@@ -125,7 +126,8 @@ def low_rank_start(
         visible: the kind of the visible neurons: two-valued, or Potts.
         hidden: the kind of the hidden neurons, two-valued.
         components: how many principal directions, at most 4; by default those, at most 2, whose variance is that of two average
-            neurons or more.
+            neurons or more. From small couplings a direction grows if its variance is above that of one neuron (the linear
+            instability of Decelle 2017, `theory.linear_flow`); noise of few examples alone takes some a little above it.
         neurons: how many hidden neurons the fit may use; 4 for each component by default. The others have small random
             couplings.
         scale: width of the law that these are drawn from.
@@ -172,8 +174,16 @@ def low_rank_start(
     log_z = np.logaddexp.reduce(logs)
     likelihood = np.mean(rows @ base + _potential(rows @ directions.T, fit, hidden)) - log_z
     shares = np.exp(logs - log_z)
-    root = Root(network, *(array(part) for part in (base, directions, mesh.tilts, np.cumsum(shares))))
+    root = _root(network, base, directions, mesh, shares)
     return LowRank(network, float(log_z + rest), float(likelihood), directions, mesh, shares, root)
+
+
+def _root(network: Network, base: np.ndarray, directions: np.ndarray, mesh: Mesh, shares: np.ndarray) -> Root:
+    """The draws of the mesh; nodes that are next to never drawn are left out."""
+    kept = shares > _DRAWN * shares.max()
+    some = shares[kept] / shares[kept].sum()
+    logs = np.log(some) - mesh.sums[kept]
+    return Root(network, *(array(part) for part in (base, directions, mesh.tilts[kept], np.cumsum(some), logs)))
 
 
 class _Fit(NamedTuple):

@@ -30,11 +30,13 @@ class Mesh(NamedTuple):
         nodes: (nodes, components), the projections m.
         tilts: (nodes, components), the fields mu along the components in which independent neurons have that mean.
         log_weights: (nodes,), ln of rho times the volume of a cell.
+        sums: (nodes,), ln of the sum over all states of independent neurons in the fields of the tilt.
     """
 
     nodes: np.ndarray
     tilts: np.ndarray
     log_weights: np.ndarray
+    sums: np.ndarray
 
 
 def mesh_over(unit: Unit, base: np.ndarray, directions: np.ndarray, seen: np.ndarray) -> Mesh:
@@ -69,14 +71,14 @@ def mesh_over(unit: Unit, base: np.ndarray, directions: np.ndarray, seen: np.nda
         cell = np.prod([axis[1] - axis[0] for axis in axes])
         parts = np.array_split(nodes, -(-len(nodes) // _TOGETHER))
         found = [_saddles(unit, base, directions, part) for part in parts]
-    tilts, logs, good = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
-    return Mesh(nodes[good], tilts[good], logs[good] + np.log(cell))
+    tilts, logs, sums, good = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
+    return Mesh(nodes[good], tilts[good], logs[good] + np.log(cell), sums[good])
 
 
 def _saddles(
     unit: Unit, base: np.ndarray, directions: np.ndarray, nodes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The tilt at which independent neurons have each node as their mean projection, ln rho there, and where there is one."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The tilt at which independent neurons have each node as their mean projection, ln rho, the sum there, and where it is."""
 
     def at(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         found = _seen(unit, array(base + tilt @ directions), array(directions))
@@ -101,7 +103,7 @@ def _saddles(
     total, mean, bend = at(tilts)
     sign, determinant = np.linalg.slogdet(2 * np.pi * bend)
     good = (np.abs(mean - nodes).max(1) < 1e-6) & (sign > 0)
-    return tilts, total - (tilts * nodes).sum(1) - determinant / 2, good
+    return tilts, total - (tilts * nodes).sum(1) - determinant / 2, total, good
 
 
 @eqx.filter_jit

@@ -117,15 +117,16 @@ class Diagnosis:
                 if values.sizes.get("chain", 1) == 0:
                     continue
                 for panel, label in zip(panels, ("energy", "magnetisation"), strict=False):
-                    panel.hist(
-                        np.ravel(values[label]), bins=40, density=True, histtype="step", color=colour, label=name
-                    )
+                    # The energy of data is not known where hidden layers are coupled to one another.
+                    known = np.ravel(values[label])[np.isfinite(np.ravel(values[label]))]
+                    if len(known):
+                        panel.hist(known, bins=40, density=True, histtype="step", color=colour, label=name)
                     panel.set(xlabel=label)
                 if "pc0" in values and "pc1" in values:
                     last = values.isel(draw=-1) if "draw" in values.dims else values
                     panels[2].plot(last["pc0"], last["pc1"], ".", ms=2, color=colour, label=name)
             panels[2].set(xlabel="first principal component", ylabel="second")
-            panels[0].legend()
+            panels[1].legend()
             return figure
 
 
