@@ -62,6 +62,26 @@ def test_words_do_not_count(package):
     assert not changed(package, name, lambda text: text.replace('"""', '"""Indeed. ', 1) + "\n\n# a word\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ('check.number("load", load, above=0)', False),
+        ('if load < 0:\n        check.refuse("load", load, "a number above 0")', False),
+        ('load = check.number("load", load, above=0)', True),  # what it returns is used
+        ('if (load := load / 2) < 0:\n        check.refuse("load", load, "a number above 0")', True),
+        ('if load < 0:\n        check.refuse("load", load, "a number above 0")\n    else:\n        load = 1', True),
+        ('if load < 0:\n        load = check.number("load", load, above=0)', True),
+    ],
+)
+def test_what_only_refuses_does_not_count(package, line, counts):
+    before = "\n\ndef inside(load):\n    return load\n"
+    path = package / "equilibrators/sweep.py"
+    path.write_text(path.read_text() + before)
+    forget()
+    more = before.replace("    return", f"    {line}\n    return")
+    assert changed(package, "equilibrators/sweep.py", lambda text: text.replace(before, more)) == counts
+
+
 @pytest.mark.parametrize("function", ["plot", "claims"])
 def test_what_is_made_from_the_numbers_does_not_count(package, function):
     start = f"def {function}(dataset: xr.Dataset)"

@@ -27,7 +27,8 @@ def digest(id: str) -> str:
 
     That is its module without `plot` and `claims`, and every module that one imports, and so on; comments, docstrings and
     empty lines do not count, nor do modules called `statements`, which have what figures of a paper say, nor the values of
-    presets and defaults of a `Config`: those that a result was made with are in its own configuration.
+    presets and defaults of a `Config`: those that a result was made with are in its own configuration. Nor do statements that
+    only refuse what was given: a run that has come to its end met none of them.
 
     Args:
         id: "paper/figure".
@@ -154,8 +155,10 @@ def _bare(text: str, paper: bool, figure: bool) -> str:
 
 
 def _uncounted(tree: ast.Module, paper: bool, figure: bool) -> Iterator[ast.stmt]:
-    """Docstrings; in modules of papers presets and defaults; in a figure's own module what draws and what it says."""
+    """Docstrings, refusals; in modules of papers presets and defaults; in a figure's own module what draws and what it says."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and _refuses(node):
+            yield node
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             first = node.body[0] if node.body else None
             if (
@@ -175,3 +178,13 @@ def _uncounted(tree: ast.Module, paper: bool, figure: bool) -> Iterator[ast.stmt
                 yield node
             case ast.ImportFrom(module=str(name)) if figure and name.endswith(".statements"):
                 yield node
+
+
+def _refuses(statement: ast.stmt) -> bool:
+    """Whether it is `check.this(...)`, or that under a condition, and nothing that later lines could use."""
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name("check")))):
+            return True
+        case ast.If(test=test, body=[only], orelse=[]):
+            return _refuses(only) and not any(isinstance(node, ast.NamedExpr) for node in ast.walk(test))
+    return False
