@@ -24,9 +24,10 @@ from equilibria.app import cli
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("[!_]*/*.md"))]
+PAGES = [page for page in PAGES if page.parent.name not in ("api", "gallery")]  # these are written by `make docs`
 IN_TEST_PAGES = {("howto/other_libraries.md", 0), ("howto/other_libraries.md", 1)}
 IN_TEST_PAGES |= {("howto/watching.md", 0), ("howto/watching.md", 1)}
-HERE = {("index.md", 0), ("howto/cluster.md", 0), ("howto/cluster.md", 1)} | {("scale.md", place) for place in range(5)}
+HERE = {("howto/cluster.md", 0), ("howto/cluster.md", 1)} | {("scale.md", place) for place in range(5)}
 
 
 def blocks(page: str) -> list[str]:
@@ -51,12 +52,6 @@ def test_no_block_of_python_is_left_out():
         for place in range(len(blocks(str(page.relative_to(DOCS)))))
     }
     assert there == HERE | IN_TEST_PAGES
-
-
-def test_the_first_page(capsys, tmp_path):
-    run("index.md", 0, tmp_path)
-    simulated, theory = (float(line.split()[-1]) for line in capsys.readouterr().out.splitlines())
-    assert simulated == pytest.approx(theory, abs=0.01)  # as in the README
 
 
 # ---- one machine, and many ----
