@@ -1,11 +1,13 @@
 """The gallery: a page for each experiment from its committed result, with picture, claims, code, run time and live room."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from pages import keep_only, write_page
 
+from equilibria import papers
 from equilibria.app.lab.catalogue import HOME, room_link
 from equilibria.app.report import Entry, duration, entries
 from equilibria.app.results import verdicts
@@ -41,7 +43,8 @@ def write(app) -> None:
                 write_page(folder / f"{name}.md", "\n".join(_page(id, what, name, entry)))
                 index += _card(id, what, name, entry)
         index += ["::::", ""]
-    index += ["```{toctree}", ":hidden:", *(f"{id} <{id.replace('/', '-')}>" for id in INDEX), "```", ""]
+    ordered = sorted(INDEX, key=lambda id: list(PAPERS).index(id.split("/")[0]))  # as the papers stand on the page
+    index += ["```{toctree}", ":hidden:", *(f"{id} <{id.replace('/', '-')}>" for id in ordered), "```", ""]
     write_page(folder / "index.md", "\n".join(index))
     keep_only(folder, kept)
 
@@ -97,7 +100,20 @@ def _page(id: str, what: str, name: str, entry: Entry) -> list[str]:
         "```",
         "",
     ]
+    for module in _beside(id):
+        lines += [f":::{{dropdown}} {module}, which it uses", f"```{{literalinclude}} ../../src/equilibria/{module}"]
+        lines += [":language: python", "```", ":::", ""]
     return lines
+
+
+def _beside(id: str) -> list[str]:
+    """Modules that figures of a paper share and this one imports: where its work is done, if its own file is short."""
+    paper, figure = id.split("/")
+    folder = Path(papers.__file__).parent / paper
+    text = (folder / f"{figure}.py").read_text()
+    taken = re.findall(rf"^from equilibria\.papers\.{paper}(?:\.(\w+))? import (.*)", text, flags=re.MULTILINE)
+    names = {name for inside, given in taken for name in ([inside] if inside else re.findall(r"\w+", given))}
+    return [f"papers/{paper}/{name}.py" for name in sorted(names) if (folder / f"{name}.py").exists()]
 
 
 def _table(title: str, claims: list[Claim]) -> list[str]:

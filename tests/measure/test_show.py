@@ -20,6 +20,16 @@ def test_a_layer_coupled_to_itself_is_drawn_once():
     assert texts(eq.show(eq.hopfield(np.ones((1, 6))))) == ["neurons\n6 Spin", "6 × 6"]
 
 
+def test_couplings_across_layers_stay_inside_the_picture():
+    figure = eq.show(eq.layered((64, 100, 50, 20, 10), skips=[(0, 3), (0, 4), (1, 4)], key=0))
+    axes = figure.axes[0]
+    figure.canvas.draw()
+    frame = axes.get_window_extent()
+    for thing in (*axes.patches, *axes.texts):
+        assert thing.get_window_extent().x1 <= frame.x1 + 1
+        assert thing.get_window_extent().y1 <= frame.y1 + 1
+
+
 def test_notebooks_show_tables_with_text_escaped():
     network = eq.Network([eq.Layer("<script>", eq.Spin(), np.zeros(2))])
     assert "&lt;script&gt;" in network._repr_html_()

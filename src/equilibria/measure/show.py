@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path
 
 from equilibria import plots
 from equilibria.model.network import Network
@@ -39,26 +40,26 @@ def show(network: Network) -> Figure:
             axes.add_patch(box)
             told = f"{layer.name}\n{layer.size:,} {type(layer.unit).__name__}"
             axes.text(0, y + _HEIGHT / 2, told, ha="center", va="center", fontsize=8.5, linespacing=1.3)
-        for number, coupling in enumerate(network.couplings):
-            _draw(axes, number, coupling.ends, coupling.shape, heights)
+        ends = [_draw(axes, at, each.ends, each.shape, heights) for at, each in enumerate(network.couplings)]
         top = (_HEIGHT + _GAP) * len(network.layers)
-        axes.set(xlim=(-2.2, 2.6), ylim=(-0.3, top))
+        axes.set(xlim=(-2.2, max(2.6, *ends, 0)), ylim=(-0.3, top))
     return figure
 
 
-def _draw(axes: Axes, number: int, ends: tuple[str, str], shape: tuple[int, int], heights: dict[str, float]) -> None:
+def _draw(axes: Axes, number: int, ends: tuple[str, str], shape: tuple[int, int], heights: dict[str, float]) -> float:
+    """One coupling with its size; how far to the right that goes."""
     low, high = sorted(heights[name] for name in ends)
     told = f"{shape[0]:,} × {shape[1]:,}"
-    neighbours = np.isclose(high - low, _HEIGHT + _GAP)
-    if neighbours:
-        path = FancyArrowPatch((0, low + _HEIGHT + 0.06), (0, high - 0.06), arrowstyle="-", color="#666666", lw=1.4)
+    if np.isclose(high - low, _HEIGHT + _GAP):
+        path = Path([(0, low + _HEIGHT + 0.06), (0, high - 0.06)])
         place = (0.12, (low + _HEIGHT + high) / 2)
     else:  # a layer with itself, or across others: around the side, each coupling a little further out
-        x, bend = _WIDTH / 2 + 0.06, 0.55 + 0.12 * number
+        x, reach = _WIDTH / 2 + 0.06, 0.3 + 0.15 * number
         first, last = (low + 0.12, low + _HEIGHT - 0.12) if low == high else (low + _HEIGHT / 2, high + _HEIGHT / 2)
-        path = FancyArrowPatch(
-            (x, first), (x, last), arrowstyle="-", color="#666666", lw=1.4, connectionstyle=f"arc3,rad={bend}"
+        path = Path(
+            [(x, first), (x + 2 * reach, (first + last) / 2), (x, last)], [Path.MOVETO, Path.CURVE3, Path.CURVE3]
         )
-        place = (x + 0.2 + 0.5 * bend * (last - first), (first + last) / 2)
-    axes.add_patch(path)
+        place = (x + reach + 0.1, (first + last) / 2)
+    axes.add_patch(PathPatch(path, facecolor="none", edgecolor="#666666", lw=1.4))
     axes.text(*place, told, va="center", fontsize=8, color="#444444")
+    return place[0] + 0.15 * len(told)
