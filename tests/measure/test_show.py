@@ -44,6 +44,22 @@ def test_a_run_shows_its_last_row():
     assert "2 steps, to its end" in run._repr_html_()
 
 
+def test_runs_side_by_side_show_mean_least_and_largest():
+    run = eq.train(eq.rbm(4, 2, key=0), np.eye(4), eq.pcd(steps=1), steps=2, runs=3, key=1)
+    last = run.history["contrast"].values[-1]
+    shown = "".join(f"<td>{value:.4g}</td>" for value in (last.mean(), last.min(), last.max()))
+    assert f"<td>contrast</td>{shown}" in run._repr_html_()
+    assert "2 steps, 3 runs, to its end" in run._repr_html_()
+
+
+def test_learned_synapses_show_their_last_row():
+    data = np.sign(np.random.default_rng(0).standard_normal((40, 10)))
+    run = eq.learn_synapses(data, 2, steps=3, key=0)
+    assert f"<td>bound</td><td>{float(run.history['bound'][-1]):.4g}</td>" in run._repr_html_()
+    several = eq.learn_synapses([data, -data], 2, steps=3, key=0)
+    assert "3 steps, 2 sets, to its end" in several._repr_html_()
+
+
 def test_an_estimate_shows_value_and_error_with_its_note_escaped():
     shown = eq.Estimate(-84.3, 0.2, note="<chains> did not mix")._repr_html_()
     assert "-84.30 ± 0.20" in shown

@@ -82,6 +82,12 @@ def test_what_only_refuses_does_not_count(package, line, counts):
     assert changed(package, "equilibrators/sweep.py", lambda text: text.replace(before, more)) == counts
 
 
+def test_tables_for_notebooks_do_not_count(package):
+    start = "    def _repr_html_(self) -> str:\n"
+    assert not changed(package, "model/network.py", lambda text: text.replace(start, start + "        more = 1\n"))
+    assert not changed(package, "html.py", lambda text: text + "\nMORE = 1\n")
+
+
 @pytest.mark.parametrize("function", ["plot", "claims"])
 def test_what_is_made_from_the_numbers_does_not_count(package, function):
     start = f"def {function}(dataset: xr.Dataset)"

@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria import check
-from equilibria.html import table
+from equilibria.html import last_row
 from equilibria.learn.journey import Metrics
 from equilibria.learn.loop import Loop, split_key
 from equilibria.learn.names import RECIPES
@@ -53,10 +53,7 @@ class Run(NamedTuple):
         return self.parameters
 
     def _repr_html_(self) -> str:
-        last = self.history.isel(step=-1)
-        rows = [(name, f"{float(value):.4g}") for name, value in last.data_vars.items() if value.ndim == 0]
-        ended = "to its end" if self.stopped is None else f"stopped: {self.stopped}"
-        return table("Run", ("at the last record", "value"), rows, f"{int(last.step)} steps, {ended}")
+        return last_row("Run", self.history, self.stopped)
 
 
 def train(

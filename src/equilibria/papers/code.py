@@ -11,7 +11,14 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_NOT_NUMBERS = {"check", "citations", "papers/claims", "plots", "progress"}  # what a result's numbers do not depend on
+_NOT_NUMBERS = {
+    "check",
+    "citations",
+    "html",
+    "papers/claims",
+    "plots",
+    "progress",
+}  # what a result's numbers do not depend on
 _DRAWING = {"plot", "claims"}  # made anew from the numbers whenever they are looked at
 _PRESETS = {
     "PRESETS",
@@ -26,9 +33,9 @@ def digest(id: str) -> str:
     """A digest of the code that the run of a figure depends on, in this package.
 
     That is its module without `plot` and `claims`, and every module that one imports, and so on; comments, docstrings and
-    empty lines do not count, nor do modules called `statements`, which have what figures of a paper say, nor the values of
-    presets and defaults of a `Config`: those that a result was made with are in its own configuration. Nor do statements that
-    only refuse what was given: a run that has come to its end met none of them.
+    empty lines do not count, nor do tables for notebooks (`_repr_html_`), nor modules called `statements`, which have what
+    figures of a paper say, nor the values of presets and defaults of a `Config`: those that a result was made with are in its
+    own configuration. Nor do statements that only refuse what was given: a run that has come to its end met none of them.
 
     Args:
         id: "paper/figure".
@@ -155,7 +162,7 @@ def _bare(text: str, paper: bool, figure: bool) -> str:
 
 
 def _uncounted(tree: ast.Module, paper: bool, figure: bool) -> Iterator[ast.stmt]:
-    """Docstrings, refusals; in modules of papers presets and defaults; in a figure's own module what draws and what it says."""
+    """Docstrings, refusals, tables for notebooks; in modules of papers presets; in a figure's own what draws and says."""
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt) and _refuses(node):
             yield node
@@ -167,6 +174,9 @@ def _uncounted(tree: ast.Module, paper: bool, figure: bool) -> Iterator[ast.stmt
                 and isinstance(first.value.value, str)
             ):
                 yield first
+        match node:
+            case ast.FunctionDef(name="_repr_html_") | ast.ImportFrom(module="equilibria.html"):
+                yield node
     functions = _PRESETS | _DRAWING if figure else _PRESETS
     for node in tree.body if paper else []:
         match node:

@@ -26,6 +26,7 @@ from equilibria.equilibrators.cavity import Cavity
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.equilibrators.exact import Exact
 from equilibria.equilibrators.sweep import Sweeps
+from equilibria.html import last_row
 from equilibria.learn.journey import Metrics
 from equilibria.learn.loop import Loop
 from equilibria.learn.rule import Rule, Step
@@ -73,6 +74,9 @@ class SynapseRun(NamedTuple):
     synapses: Synapses
     history: xr.Dataset
     stopped: str | None = None
+
+    def _repr_html_(self) -> str:
+        return last_row("Learned synapses", self.history, self.stopped)
 
 
 def learn_synapses(
