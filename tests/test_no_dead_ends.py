@@ -30,6 +30,33 @@ def test_a_recipe_by_name_or_not_called_is_answered_by_how_it_is_written(rule, m
 
 
 @pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: eq.rbm(4, 2, visible="binary", key=0), r"the unit of layer 'visible': got 'binary'; allowed: a unit, such as"),
+        (lambda: eq.rbm(4, 2, hidden=eq.ReLU, key=0), r"the unit of layer 'hidden': got <class .*ReLU'>; allowed: a unit"),
+        (lambda: eq.layered((4, 2), units="clipped", key=0), r"units: got 'clipped'; allowed: a unit, such as eq\.Clipped\(\)"),
+        (lambda: eq.dense(4, units=eq.Spin, key=0), r"units: got <class .*Spin'>; allowed: a unit"),
+        (lambda: eq.layered(784, key=0), r"sizes: got 784; allowed: the sizes of all layers in a row"),
+        (lambda: eq.train(DATA, machine(), eq.cd(1), epochs=1, key=0), r"data: got a network; allowed: examples, after"),
+        (lambda: eq.train(machine(), DATA, eq.cd(1), epochs=1, optimiser=0.1, key=0), r"optimiser: got 0\.1; allowed: an"),
+        (lambda: eq.train(machine(), DATA, eq.cd(1), epochs=1, metrics=3, key=0), r"metrics: got 3; allowed: a function"),
+        (lambda: eq.train(machine(), DATA, eq.cd(1), epochs=1, callbacks=3, key=0), r"callbacks: got 3; allowed: a list of"),
+        (lambda: eq.equilibrate(DATA, eq.Sweeps(1), key=0), r"network: got array.*; allowed: a network, such as"),
+        (lambda: eq.sample(DATA, eq.Sweeps(1), chains=2, key=0), r"network: got array.*; allowed: a network, such as"),
+        (lambda: eq.spectrum(DATA), r"network: got array.*; allowed: a network, such as"),
+        (lambda: eq.overlap(machine(), DATA[0]), r"state: got a network; allowed: a state of one, as eq\.equilibrate"),
+        (lambda: eq.save_network(machine(), "net.eqx"), r"path: got a network; allowed: a file or folder"),
+        (lambda: eq.save_network("net.eqx", DATA), r"network: got array.*; allowed: a network, such as"),
+    ],
+)  # fmt: skip
+def test_arguments_that_were_swapped_or_are_of_another_kind_are_named(call, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        call()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
     "data", [["a", "b"], [["a", "b", "c", "d"]], [[None, 1, 0, 1]], np.array([["1", "0", "1", "0"]])]
 )
 def test_words_are_no_data(data):

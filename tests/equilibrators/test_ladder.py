@@ -107,7 +107,14 @@ def test_annealing_reports_its_chains_by_rung():
     assert len(found.by_rung) == 3
     assert found.by_rung[-1] == found.effective
     assert all(1 <= alive <= 50 for alive in found.by_rung)
+    # Two pairs, by chains with weights and by exchanges of many chains: five standard errors of 50 are 0.2 or less.
+    how = eq.Tempered(60, ladder=others(network))
+    rates = np.asarray(eq.equilibrate(network, how, chains=400, key=1).info["exchange_rates"])[::-1]
+    np.testing.assert_allclose(found.acceptance, rates, atol=0.2)
+    assert np.ptp(rates) > 0.02  # they differ, so that their order is known
     assert eq.log_partition(network, "ais", chains=50, steps=90, burn_in=100, key=7).by_rung == ()
+    along = {"ladder": others(network), "chains": 2000, "steps": 90, "reverse": False, "key": 7}
+    np.testing.assert_allclose(eq.log_partition(network, "ais", **along).acceptance, rates, atol=0.04)
 
 
 @pytest.mark.parametrize("machine", ["dense", "layered"])

@@ -36,6 +36,7 @@ def prepared(
     """Checked arguments of the compiled loops; nothing is compiled here unless a start has to be drawn."""
     if not isinstance(how, Equilibrator):
         check.refuse("how", repr(how), "an equilibrator such as Sweeps(100)")
+    check.network("network", network)
     check.temperature(temperature, zero=True)
     _check_world(network, world)
     zero = check.concrete(temperature)

@@ -142,6 +142,14 @@ def train(
     """
     if not isinstance(rule, Rule):
         _refuse_rule(rule)
+    if hasattr(data, "couplings"):
+        check.refuse("data", "a network", "examples, after the model: eq.train(model, data, rule)")
+    if optimiser is not None and not hasattr(optimiser, "update"):
+        check.refuse("optimiser", repr(optimiser), "an optax transformation, such as optax.adam(1e-3)")
+    if metrics is not None and not callable(metrics):
+        check.refuse("metrics", repr(metrics), "a function of what is learned that returns numbers by name")
+    if not np.iterable(callbacks):
+        check.refuse("callbacks", repr(callbacks), "a list of eq.Callback objects")
     # NumPy's and Python's real numbers are learned like any others.
     model = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_inexact_array_like(leaf) else leaf, model)
     model_of_one = model

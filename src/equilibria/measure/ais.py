@@ -21,6 +21,7 @@ from equilibria.compiled import array
 from equilibria.equilibrators import anneal as path
 from equilibria.equilibrators.anneal import Annealed
 from equilibria.equilibrators.driver import trajectory
+from equilibria.equilibrators.ladder import Crossing, crossing
 from equilibria.equilibrators.sweep import Sweeps
 from equilibria.measure.convergence import convergence
 from equilibria.measure.estimate import Estimate
@@ -77,7 +78,8 @@ def log_partition(
 
     Returns:
         The value, its error, the bracket and R-hat if chains went down, and the effective number of chains, with a ladder
-        also by rung; the note then says where on the way most chains were lost, if few are left.
+        also by rung, with the acceptance between rungs; the note then says where on the way most chains were lost, if few are
+        left. A chain makes one trip, up or down: there are no round trips to count.
     """
     heat = array(temperature)
     stations = [path.uncoupled(network, biases), *ladder, network]
@@ -86,15 +88,18 @@ def log_partition(
     draw_key, up_key, choose_key, burn_key, down_key = split(key, 5)
     base = float(path.log_partition_uncoupled(stations[0], heat))
     state = path.drawn_uncoupled(stations[0], heat, chains, draw_key)
-    logs, alive = np.zeros(chains, np.float32), [float(chains)]
+    logs, alive, rates = np.zeros(chains, np.float32), [float(chains)], []
     for number, (first, last) in enumerate(parts):
+        before, old = state, logs
         state, gained = path.anneal(first, last, heat, array(betas), state, fold_in(up_key, number))
         logs = logs + np.asarray(gained)
         alive.append(_log_mean(logs)[2])
+        if number:  # the first part begins at independent neurons, which are no network of the ladder
+            rates.append(_acceptance(crossing(first, last, before, state, heat), old, logs))
     low, error, effective = _log_mean(logs)
     note, by_rung = _few(effective, alive, len(ladder)), tuple(alive[1:]) if ladder else ()
     if burn_in is None:
-        return Estimate(base + low, error, None, effective, note, by_rung=by_rung)
+        return Estimate(base + low, error, None, effective, note, by_rung=by_rung, acceptance=tuple(rates))
     state = _chosen(state, array(logs), choose_key)
     state, r_hat = _burnt_in(network, state, temperature, burn_in, burn_key)
     logs = np.zeros(chains, np.float32)
@@ -104,7 +109,7 @@ def log_partition(
     high = -_log_mean(logs)[0]
     # Low and high on average: where the two agree to within their noise they can come out either way round.
     bracket = (base + min(low, high), base + max(low, high))
-    return Estimate(base + low, error, bracket, effective, note, r_hat, by_rung)
+    return Estimate(base + low, error, bracket, effective, note, r_hat, by_rung, tuple(rates))
 
 
 def _burnt_in(
@@ -125,6 +130,13 @@ def _chosen(state: State, log_weights: Array, key: Array) -> State:
     """As many chains as there are, drawn by their weights."""
     chosen = jax.random.categorical(key, log_weights, shape=log_weights.shape)
     return {name: layer[chosen] for name, layer in state.items()}
+
+
+def _acceptance(seen: Crossing, first: np.ndarray, second: np.ndarray) -> float:
+    """How probable an exchange between two rungs is, over all pairs of chains by their weights at each of the two."""
+    shares = [np.exp(logs.astype(np.float64) - logs.max()) for logs in (first, second)]
+    odds = np.exp(np.minimum(-np.add.outer(np.asarray(seen.up), np.asarray(seen.down)), 0.0))
+    return float(shares[0] @ odds @ shares[1] / (shares[0].sum() * shares[1].sum()))
 
 
 def _few(effective: float, alive: Sequence[float], ladder: int) -> str:

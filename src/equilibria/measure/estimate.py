@@ -20,6 +20,8 @@ class Estimate(NamedTuple):
         r_hat: of the chains behind it, where it was measured: of the energies of those that anneal back down, while they
             come to equilibrium.
         by_rung: the effective number of chains at each rung of a ladder, the last one included; none without one.
+        acceptance: how often neighbours on that ladder would exchange their states, the network itself the last of them, as
+            the weighted chains tell it; few of them tell little.
 
     >>> float(Estimate(-84.3, error=0.2))
     -84.3
@@ -34,6 +36,7 @@ class Estimate(NamedTuple):
     note: str = ""
     r_hat: float | None = None
     by_rung: tuple[float, ...] = ()
+    acceptance: tuple[float, ...] = ()
 
     def __float__(self) -> float:
         return self.value

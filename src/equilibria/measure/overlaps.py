@@ -34,6 +34,8 @@ def overlap(state: Configurations, pattern: ArrayLike, *, layer: str | None = No
     >>> overlap(jnp.array([1.0, 1.0, -1.0, -1.0]), [[1, 1, -1, 1], [1, 1, 1, 1]])
     Array([0.5, 0. ], dtype=float32)
     """
+    if hasattr(state, "couplings"):
+        check.refuse("state", "a network", "a state of one, as eq.equilibrate and eq.sample return it")
     given, size = _layer_of(state, layer), np.shape(_layer_of(state, layer))[-1]
     check.shape("pattern", pattern, (size,))
     known = check.concrete(given), check.concrete(pattern)

@@ -165,6 +165,7 @@ def log_spaced_steps(last: int, count: int = 30) -> list[int]:
 
 def _weights(network: Network, coupling: int) -> np.ndarray:
     """The matrix of one coupling, whatever it is made of, in float64."""
+    check.network("network", network)
     if not 0 <= check.count("coupling", coupling, least=0) < len(network.couplings):
         check.refuse("coupling", coupling, f"a number below {len(network.couplings)}, the number of couplings")
     return np.asarray(network.couplings[coupling].matrix(), np.float64)

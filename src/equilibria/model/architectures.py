@@ -206,6 +206,8 @@ def layered(
     >>> [coupling.shape for coupling in layered((784, 500, 10), key=0).couplings]
     [(784, 500), (500, 10)]
     """
+    if np.ndim(sizes) != 1:
+        check.refuse("sizes", repr(sizes), "the sizes of all layers in a row, such as (784, 500, 10)")
     sizes = [check.count("sizes", size) for size in sizes]
     if len(sizes) < 2:
         check.refuse("sizes", sizes, "at least two layers")
@@ -259,6 +261,8 @@ def _coupled(
 ) -> Network:
     """Layers of these names and sizes with Glorot weights between these pairs."""
     check.number("gain", gain, least=0.0)
+    if not isinstance(units, (Unit, Sequence)) or isinstance(units, str):
+        check.refuse("units", repr(units), "a unit, such as eq.Clipped(), or one for each layer")
     units = [units] * len(sizes) if isinstance(units, Unit) else list(units)
     if len(units) != len(sizes):
         check.refuse("units", f"{len(units)} units", f"one unit, or one for each of the {len(sizes)} layers")

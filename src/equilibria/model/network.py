@@ -62,6 +62,8 @@ class Layer(eqx.Module, metaclass=_Plain):
     def __check_init__(self) -> None:
         check.shape("bias", self.bias, (None,))
         check.finite("bias", self.bias, most=check.LARGEST)
+        if not isinstance(self.unit, Unit):
+            check.refuse(f"the unit of layer {self.name!r}", repr(self.unit), "a unit, such as eq.Binary()")
         self.unit.check_size(f"layer {self.name!r}", self.size)
 
     @property

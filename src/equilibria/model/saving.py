@@ -46,6 +46,9 @@ def save_network(path: str | Path, network: Network) -> Path:
     >>> load_network(save_network(tempfile.mkdtemp() + "/net.eqx", rbm(4, 3, key=0))).names
     ('visible', 'hidden')
     """
+    if hasattr(path, "couplings"):
+        check.refuse("path", "a network", "a file or folder: save_network(path, network)")
+    check.network("network", network)
     path = Path(path)
     arrays, structure = describe(network)
     for name, kind in _unknown(structure):
