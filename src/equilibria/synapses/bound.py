@@ -67,7 +67,8 @@ def ascent(synapses: Synapses, expected: Expected, moments: Moments, examples: A
     r"""The bound (6) and the gradient (16).
 
     In (14) the factor $z/\Xi$, which diverges as a weight becomes certain, is integrated by parts (Stein's lemma):
-    $\mathbb{E}[z\,\hat m(\Xi z)]/\Xi = \mathbb{E}[\hat m'] = \beta\, \mathbb{E}[1 - \hat m^2]$, as in (13).
+    $\mathbb{E}[z\,\hat m(\Xi z)]/\Xi = \mathbb{E}[\hat m'] = \beta\, \mathbb{E}[1 - \hat m^2]$, as in (13). An E-step
+    with a method `spread`, as the paper's own, averages it in its own way.
     """
     cost = divergence(synapses, prior)
     free = synapses.scale * moments.correlation - synapses.scale**2 * synapses.mean * moments.spread
