@@ -103,7 +103,8 @@ def test_the_papers_moments_are_the_weak_coupling_limit():
     # The E-step named after the paper is the same transcription, compiled: single precision, and messages at rest to 1e-4.
     theirs = e_step(PaperCavity(tolerance=1e-6), synapses, fields, start, jax.random.key(0))
     np.testing.assert_allclose(theirs.log_partition, log_partition.mean() + 3 * np.log(2), atol=1e-4)
-    np.testing.assert_allclose(theirs.spread, (1 - mean**2).mean(axis=0), atol=1e-4)
+    width = np.asarray(synapses.width, np.float64)  # it averages (14) as it is printed
+    np.testing.assert_allclose(theirs.spread, (z * mean).mean(axis=0) / width, atol=2e-4)
     np.testing.assert_allclose(theirs.correlation, correlation.mean(axis=0), atol=1e-4)
     # (15) smears the hidden field by its whole width, although the unit's own pull on it is part of that: its
     # correlations are too small by about a tenth, those of the pair by a thousandth.
