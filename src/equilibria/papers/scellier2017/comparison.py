@@ -196,7 +196,7 @@ def plot(dataset: xr.Dataset):
     figure = Figure(figsize=(10.5, 5.6), layout="constrained")
     top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1.7, 1]))
     left, right = top.subplots(1, 2)
-    angle = np.degrees(np.arccos(dataset["cosine"].clip(-1, 1)))
+    angle: xr.DataArray = xr.apply_ufunc(lambda cosine: np.degrees(np.arccos(cosine)), dataset["cosine"].clip(-1, 1))
     for colour, rule in zip(plots.PALETTE, dataset["rule"].values, strict=False):
         for axes, values in ((left, 100 * dataset["test_error"]), (right, angle)):
             values = values.sel(rule=rule)
