@@ -132,7 +132,7 @@ def supervised(tables: dict[str, Callable[[int], Any]], ours: type, theirs: type
         verdict = "" if gap.mean() >= -_error(gap) and times[1] <= 3 * times[0] else " **behind**"
         print(
             f"| {name} | {means[0]:.4f} | {means[1]:.4f}{verdict} | {gap.mean():+.4f} ± {_error(gap):.4f} | "
-            f"{times[0]:.1f}, {times[1]:.1f} |",
+            f"{times[0]:.2f}, {times[1]:.2f} |",
             flush=True,
         )
 
