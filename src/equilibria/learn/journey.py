@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.typing import ArrayLike
 
 from equilibria.compiled import array
@@ -62,8 +61,10 @@ class Journey:
         self.loop, self.carry, self.history, self.metrics = loop, carry, history, metrics
         self.callbacks, self.folder = callbacks, None if checkpoint is None else Path(checkpoint)
         self.pace = Pace()
-        self.pending: dict[str, Any] | None = None  # a row whose report comes with the next step
+        # A row whose report comes with the next step, and the parameters that it is about.
+        self.pending: tuple[dict[str, Any], PyTree] | None = None
         self.placed = loop.layout.place((loop.advance, loop.data, loop.step_keys))
+        self.shared = loop.advance.shared(carry)
         self.shown_window = 0  # the data that a run begins with are the first
         self.saved = saved  # the step of the newest checkpoint in the folder
         self.named: set[str] = set()  # the numbers of a row that stand beside the bar
@@ -78,9 +79,9 @@ class Journey:
             if self.keeper is not None and (look := self.keeper.next(now)) is not None:
                 until = min(until, look)
             with self.pace.measured(until - now):
-                first = self._chunk(until)
+                self._chunk(until)
                 self._look(now, until)
-            self._complete(first)
+            self._complete()
             if self.keeper is not None:
                 self.keeper.look(self.carry)
             bar.reached(until)
@@ -104,13 +105,12 @@ class Journey:
         for callback in self.callbacks:
             callback.chunk(step)
 
-    def _chunk(self, until: int) -> dict[str, Array]:
-        """Compiled steps to `until`; what the first of them reported."""
+    def _chunk(self, until: int) -> None:
+        """Compiled steps to `until`."""
         layout, (advance, data, keys) = self.loop.layout, self.placed
-        carry, goal = layout.place(self.carry, self.loop.advance.shared(self.carry)), layout.place(array(until, int))
+        carry, goal = layout.place(self.carry, self.shared), layout.place(array(until, int))
         with layout.in_use():
-            self.carry, first, self.finite = advance(carry, data, goal, keys)
-        return first
+            self.carry, self.finite = advance(carry, data, goal, keys)
 
     def _look(self, now: int, until: int) -> None:
         """Stop where the parameters are no longer a system."""
@@ -139,23 +139,23 @@ class Journey:
         if self.keeper is not None:
             measured = self.keeper.row(self.carry) | measured
         if self.loop.rule.peeks:
-            self.pending = row | measured
+            self.pending = row | measured, self.carry.parameters
             return
         count = np.maximum(np.asarray(self.carry.counted), 1)
         means = {name: np.asarray(total) / count for name, total in self.carry.totals.items()}
         zeroed = jax.tree.map(
             lambda leaf: array(np.zeros(leaf.shape), leaf.dtype), (self.carry.totals, self.carry.counted)
         )
-        self.carry = eqx.tree_at(lambda c: (c.totals, c.counted), self.carry, zeroed)
-        self._add(row | means | measured)
+        self.carry = self.carry._replace(totals=zeroed[0], counted=zeroed[1])
+        self._add(row | means | measured, self.carry.parameters)
 
-    def _complete(self, report: Mapping[str, Array]) -> None:
+    def _complete(self) -> None:
         """The report of a step is about the parameters before it: those of the row that waits for it."""
         if self.pending is not None:
-            row, self.pending = self.pending | {name: np.asarray(value) for name, value in report.items()}, None
-            self._add(row)
+            (row, parameters), self.pending = self.pending, None
+            self._add(row | self.carry.totals, parameters)
 
-    def _add(self, row: Mapping[str, Any]) -> None:
+    def _add(self, row: Mapping[str, Any], parameters: PyTree) -> None:
         shown = self.history.add(row)
         if _LOG.isEnabledFor(logging.INFO):
             numbers = (f"{name} {float(value):.6g}" for name, value in shown.items() if value.ndim == 0)
@@ -164,7 +164,7 @@ class Journey:
             name: value for name, value in shown.items() if name in self.named and np.ndim(value) <= self.loop.mapped
         }
         for callback in self.callbacks:
-            callback.record(int(row["step"]), self.carry.parameters, shown)
+            callback.record(int(row["step"]), parameters, shown)
 
     def save(self) -> None:
         """Write the full state; rows that wait for their report are written when they have it."""
@@ -186,10 +186,10 @@ class Journey:
         if self.pending is not None:
             copied = _copied(self.carry.rule)
             before = self.carry
-            report = self._chunk(int(self.carry.step) + 1)
-            self.carry = eqx.tree_at(lambda c: c.rule, before, copied)
+            self._chunk(int(self.carry.step) + 1)
             with contextlib.suppress(StopRun):
-                self._complete(report)
+                self._complete()
+            self.carry = before._replace(rule=copied)
 
 
 @eqx.filter_jit

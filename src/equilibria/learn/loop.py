@@ -178,8 +178,9 @@ class Loop:
         state = self.optimiser.init(self.rule, parameters, self.mapped)
         parameters, state, begun = strong((parameters, state, begun))
         first = array(np.arange(self.batch_size), int)
+        blank = (parameters, state, begun, None)
         report = eqx.filter_eval_shape(
-            self.advance.single, parameters, state, begun, self.data, first, none, self.step_keys
+            self.advance.single, blank, self.data, first, none, array(True, bool), self.step_keys
         )[-1]
         totals = jax.tree.map(lambda leaf: array(np.zeros(leaf.shape), leaf.dtype), report)
         return Carry(none, parameters, state, begun, totals, none)

@@ -8,7 +8,7 @@ rest, and so every rule has batches, any optimiser, history, checkpoints, device
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -27,7 +27,8 @@ class Step(eqx.Module):
     Attributes:
         gradient: what an optimiser descends, in the shape of the parameters.
         carry: what the rule keeps for the next step: chains, particles, messages.
-        report: numbers for the history, by name.
+        report: numbers for the history, by name; of a rule that peeks a function that computes them, called where a row is
+            due.
 
     >>> import equilibria as eq
     >>> found = eq.cd(1).step(eq.rbm(3, 2, key=0), {"visible": jnp.ones((4, 3))}, key=jax.random.key(1))
@@ -37,7 +38,7 @@ class Step(eqx.Module):
 
     gradient: PyTree
     carry: PyTree
-    report: dict[str, Array]
+    report: dict[str, Array] | Callable[[], dict[str, Array]]
 
 
 class Rule(eqx.Module):

@@ -164,7 +164,8 @@ class Network(eqx.Module, metaclass=_Plain):
     def energy(self, state: Mapping[str, Array]) -> Array:
         """The energy of each configuration in `state`."""
         alone = (
-            jnp.sum(layer.unit.self_energy(state[layer.name]) - layer.bias * state[layer.name], axis=-1)
+            jnp.sum(layer.unit.self_energy(state[layer.name]), axis=-1)
+            - jnp.sum(layer.bias * state[layer.name], axis=-1)
             for layer in self.layers
         )
         pairs = (coupling.energy(*(state[end] for end in coupling.ends)) for coupling in self.couplings)

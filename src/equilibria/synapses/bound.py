@@ -19,8 +19,10 @@ The paper's measure has $\cosh$ for $2\cosh$; both terms of the bound have the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -31,9 +33,9 @@ from equilibria.synapses.e_step import Moments, quadrature
 
 
 class Expected(NamedTuple):
-    """The data's part of the bound and its gradients."""
+    """The data's part of the bound, computed where it is asked for, and its gradients."""
 
-    value: Array
+    value: Callable[[], Array]
     mean: Array  # in lambda, (N, P)
     bias: Array
 
@@ -49,18 +51,22 @@ def expected_energy(synapses: Synapses, data: Array, present: Array, nodes: int)
     response = jnp.tanh(field)
     mean = present[:, None] * jnp.tensordot(rule.weights, response, 1)
     spread = present @ (1 - jnp.tensordot(rule.weights, response**2, 1))
-    value = present @ (jnp.sum(jnp.tensordot(rule.weights, Spin().cumulant(field), 1), axis=-1) + data @ synapses.bias)
-    slope = synapses.scale * (data.T @ mean) - synapses.scale**2 * synapses.mean * spread
+
+    def value() -> Array:
+        cumulants = jnp.sum(jnp.tensordot(rule.weights, Spin().cumulant(field), 1), axis=-1)
+        return present @ (cumulants + data @ synapses.bias)
+
+    slope = synapses.scale * (jax.lax.optimization_barrier(data.T) @ mean) - synapses.scale**2 * synapses.mean * spread
     return Expected(value, slope, present @ data)
 
 
 class Ascent(NamedTuple):
-    """The bound and its gradient in the means lambda and in the biases."""
+    """The gradient of the bound in the means lambda and in the biases; the bound and its KL where they are asked for."""
 
-    bound: Array | None  # None where the E-step does not know ln Z
+    bound: Callable[[], Array | None]  # None where the E-step does not know ln Z
     mean: Array
     bias: Array
-    divergence: Array
+    divergence: Callable[[], Array]
 
 
 def ascent(synapses: Synapses, expected: Expected, moments: Moments, examples: Array, prior: ArrayLike) -> Ascent:
@@ -70,11 +76,17 @@ def ascent(synapses: Synapses, expected: Expected, moments: Moments, examples: A
     $\mathbb{E}[z\,\hat m(\Xi z)]/\Xi = \mathbb{E}[\hat m'] = \beta\, \mathbb{E}[1 - \hat m^2]$, as in (13). An E-step
     with a method `spread`, as the paper's own, averages it in its own way.
     """
-    cost = divergence(synapses, prior)
+
+    def cost() -> Array:
+        return divergence(synapses, prior)
+
+    def bound() -> Array | None:
+        known = moments.log_partition()
+        return None if known is None else expected.value() - examples * known - cost()
+
     free = synapses.scale * moments.correlation - synapses.scale**2 * synapses.mean * moments.spread
-    known = moments.log_partition
     return Ascent(
-        None if known is None else expected.value - examples * known - cost,
+        bound,
         expected.mean - examples * free - (synapses.natural - prior),
         expected.bias - examples * moments.visible,
         cost,

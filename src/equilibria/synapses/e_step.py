@@ -6,6 +6,7 @@ averages are taken over its states and over z.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from equilibria.equilibrators.conditioned import conditioned
+from equilibria.equilibrators.conditioned import Conditioned, conditioned
 from equilibria.equilibrators.driver import relax
 from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.model.network import Network, State
@@ -67,7 +68,7 @@ def drawn(hidden_size: int, count: int, key: Array) -> Fields:
 class Moments(NamedTuple):
     """What the E-step finds: averages in the equivalent machine, averaged over its fields as well."""
 
-    log_partition: Array | None  # None where the equilibrator does not know it
+    log_partition: Callable[[], Array | None]  # a sum of its own; None where the equilibrator does not know it
     correlation: Array  # <sigma_i h_mu>, (N, P)
     visible: Array  # <sigma_i>, (N,)
     spread: Array  # 1 - <h_mu>^2, or the E-step's own average of (14), (P,)
@@ -109,9 +110,14 @@ def e_step(
     slope = eqx.filter_grad(averaged)(network)
     hidden = (slope.layers[1].bias / weights[:, None]).reshape(copies, -1, slope.layers[1].size)
     spread = getattr(how, "spread", _by_parts)(fields, hidden, synapses.width)
+    known = eqx.Partial(_log_partition, how, system, state, weights)
+    return Moments(known, slope.couplings[0].weights, slope.layers[0].bias, spread, state, carry, unconverged)
+
+
+def _log_partition(how: Equilibrator, system: Conditioned, state: State, weights: Array) -> Array | None:
+    """ln Z of the equivalent machine, averaged over its fields; None where the equilibrator does not know it."""
     known = how.log_partition(system, state)
-    value = None if known is None else weights @ known
-    return Moments(value, slope.couplings[0].weights, slope.layers[0].bias, spread, state, carry, unconverged)
+    return None if known is None else weights @ known
 
 
 def _by_parts(fields: Fields, hidden: Array, width: Array) -> Array:

@@ -257,9 +257,11 @@ class SynapseRule(Rule):
         present = batch["present"] * (examples / jnp.sum(batch["present"]))
         expected = expected_energy(parameters, batch["spins"], present, _NODES)
         found = ascent(parameters, expected, moments, examples, self.prior)
-        report = {"divergence": found.divergence, "unconverged": moments.unconverged}
-        if found.bound is not None:
-            report["bound"] = found.bound
+
+        def report() -> dict[str, Array]:
+            known = {"divergence": found.divergence(), "unconverged": moments.unconverged, "bound": found.bound()}
+            return {name: value for name, value in known.items() if value is not None}
+
         gradient = eqx.tree_at(lambda s: (s.natural, s.bias), parameters, (-found.mean, -found.bias))
         kept = {"carried": moments.carry} if "carried" in carry else {}
         return Step(gradient, {**carry, **kept, "chains": moments.state}, report)

@@ -216,7 +216,7 @@ def exact_bound(natural: Array, data: Array, draws: int = 1000) -> Array:
     start = {"visible": jnp.zeros((draws, natural.shape[0])), "hidden": jnp.zeros((draws, natural.shape[1]))}
     moments = e_step(Exact(), synapses, fields, start, jax.random.key(1))
     expected = expected_energy(synapses, data, jnp.ones(len(data)), 13)
-    return jnp.asarray(climbed(synapses, expected, moments, jnp.asarray(len(data)), 0.0).bound)
+    return jnp.asarray(climbed(synapses, expected, moments, jnp.asarray(len(data)), 0.0).bound())
 
 
 def factorised(fields: np.ndarray) -> np.ndarray:
