@@ -54,6 +54,12 @@ def stored():
         eq.load_network(path)
 
 
+def rooted():
+    start = eq.low_rank_start(BITS, 4, components=1, key=0)
+    with tempfile.TemporaryDirectory() as folder:
+        eq.load_root(eq.save_root(Path(folder) / "root.safetensors", start.root))
+
+
 def remembered():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "synapses.safetensors"
@@ -180,6 +186,7 @@ CALLS = {
     "train, watch_spectrum": trained(eq.cd(1), metrics=eq.watch_spectrum()),
     "train with WatchMixing": trained(eq.pcd(1), callbacks=[eq.WatchMixing(BITS, sweeps=20)]),
     "low_rank_start": lambda: eq.low_rank_start(BITS, 4, components=1, key=0),
+    "save_root, load_root": rooted,
     "costate": lambda: eq.costate(lambda a, s: s - 0.5 * (s - a), *(jax.device_put(np.float32(2.0)),) * 3, 30),
     "stdp": lambda: eq.stdp(jax.device_put(SPINS)),
     "Implicit": lambda: eq.Implicit(quadratic, step=0.5).gradient(2.0, 0.0, 0.0, 5.0),

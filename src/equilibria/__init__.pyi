@@ -52,6 +52,8 @@ from .learn.recipes import rdm as rdm
 from .learn.recipes import tap as tap
 from .learn.recipes import tempered as tempered
 from .learn.reweighted import reweighted as reweighted
+from .learn.roots import load_root as load_root
+from .learn.roots import save_root as save_root
 from .learn.rule import Rule as Rule
 from .learn.rule import Step as Step
 from .learn.stdp import stdp as stdp

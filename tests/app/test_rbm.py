@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -45,6 +46,58 @@ def test_train_resume_sample_evaluate(tmp_path, table, capsys):
     assert cli.main(["evaluate", str(out), "--data", table]) == 0
     assert "nats per example (exact)" in capsys.readouterr().out
     assert json.loads((out / "evaluation.json").read_text())["value"] < -1
+
+
+def clusters(path, gaps=0.0):
+    """Rows near one of two opposite patterns, the second three times in ten."""
+    rng = np.random.default_rng(0)
+    centres = np.stack([np.arange(30) % 2, 1 - np.arange(30) % 2])
+    rows = np.abs(centres[(rng.random(600) < 0.3).astype(int)] - (rng.random((600, 30)) < 0.05))
+    np.save(path, np.where(rng.random(rows.shape) < gaps, np.nan, rows))
+    return centres
+
+
+def test_a_start_of_low_rank_is_a_root_that_later_commands_draw(tmp_path, capsys):
+    centres = clusters(tmp_path / "clusters.npy", gaps=0.02)
+    table = ["--data", str(tmp_path / "clusters.npy"), "--missing", "sum-out"]
+    train = ["train", "rbm", *table, "--hidden", "6", "--low-rank", "1", "--epochs", "1", "--final-rate", "0.01"]
+    plain, rooted = tmp_path / "plain", tmp_path / "rooted"
+    assert cli.main([*train, "--out", str(plain)]) == 0
+    assert "begins with 1 principal component learned without chains" in capsys.readouterr().out
+    assert not (plain / "trajectory").exists()
+    train = [*train, "--recipe", "tempered", "--out", str(rooted)]
+    assert cli.main(train) == 0
+    first = eq.load_root(rooted / "root.safetensors").network
+    assert eqx.tree_equal(first, eq.Trajectory(rooted)[0])
+    assert cli.main(["sample", str(rooted), "--tempered", "--count", "400", "--sweeps", "200"]) == 0
+    draws = np.load(rooted / "samples.npy")
+    share = float(np.mean(np.abs(draws - centres[1]).mean(1) < 0.5))
+    assert (
+        abs(share - 0.3) < 5 * np.sqrt(0.21 / 400) + 0.03
+    )  # five sigma of the draws, and of the 540 rows learned from
+    assert json.loads((rooted / "samples.json").read_text())["tempered"]
+    assert cli.main(["diagnose", str(rooted), *table[:2], "--tempered", "--sweeps", "1000", "--chains", "20"]) == 0
+    assert cli.main([*train[:-1], str(rooted), "--resume", "--epochs", "2"]) == 0
+    assert eqx.tree_equal(eq.load_root(rooted / "root.safetensors").network, first)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--low-rank", "7"], "--low-rank: got 7; allowed: from 1 to 4"),
+        (["--low-rank", "0"], "--low-rank: got 0; allowed: a whole number >= 1"),
+        (["--low-rank", "1", "--hidden-units", "relu"], "--hidden-units: got 'relu'; allowed: binary or spin"),
+        (
+            ["--low-rank", "1", "--visible-units", "gaussian"],
+            "--visible-units: got Gaussian units; allowed: sites of some",
+        ),
+    ],
+)
+def test_starts_of_low_rank_that_cannot_be_are_refused(tmp_path, table, capsys, wrong, said):
+    out = tmp_path / "run"
+    assert cli.main(["train", "rbm", "--data", table, "--out", str(out), *SMALL, *wrong]) == 2
+    assert said in capsys.readouterr().err
+    assert not list(out.glob("*")) if out.exists() else True
 
 
 def rates(out):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tiny
+from equilibria import files
 from equilibria.app import report, results
 from equilibria.papers import code, find
 from equilibria.papers.claims import at_most, not_testable
@@ -150,6 +151,30 @@ def test_a_result_of_another_preset_is_said_to_be_stale(tmp_path):
     made = {"preset": "quick", "code": code.digest(id), "config": plain(find(id).presets["quick"])}
     assert report._stale(id, made) == ""
     assert "other numbers" in report._stale(id, made | {"config": made["config"] | {"size": 3}})
+
+
+def test_results_of_code_that_gives_the_same_numbers_are_not_stale(tmp_path, monkeypatch):
+    def made(digest, place, preset, **changes):
+        monkeypatch.setattr(code, "digest", lambda id: digest)
+        found = reproduce(tiny.experiment, preset, tmp_path / place / "tiny/line" / preset)
+        for name, value in changes.items():
+            files.save_dataset(found.folder / "result.nc", found.dataset.assign({name: found.dataset[name] + value}))
+
+    made("a", "kept", "paper")
+    made("a", "before", "quick")
+    made("b", "other", "quick", y=1e-6)
+    assert results.compare(tmp_path / "kept", tmp_path / "before", tmp_path / "other") == []
+    assert report.entries(tmp_path / "kept")[0].stale == "made by earlier code (a)"
+    made("b", "after", "quick")
+    assert results.compare(tmp_path / "kept", tmp_path / "other", tmp_path / "after") == []  # not by the code of "a"
+    assert results.compare(tmp_path / "kept", tmp_path / "before", tmp_path / "after") == ["tiny/line"]
+    (entry,) = report.entries(tmp_path / "kept")
+    assert (entry.stale, entry.made["code"], entry.made["same"]) == ("", "a", "b")
+    again = reproduce(tiny.experiment, "paper", tmp_path / "kept/tiny/line/paper")
+    assert (again.cached, again.stale) == (True, False)
+    assert report.entries(tmp_path / "kept")[0].made["same"] == "b"
+    made("c", "later", "quick")
+    assert results.compare(tmp_path / "kept", tmp_path / "after", tmp_path / "later") == ["tiny/line"]
 
 
 def test_the_table_of_kept_results_counts_and_tells_stale_ones_apart(tmp_path):

@@ -1,9 +1,15 @@
 """A start of low rank: its ln Z against enumeration, its draws against the data's clusters, its likelihood against others'."""
 
+from itertools import product
+
+import equinox as eqx
 import numpy as np
 import pytest
 
 import equilibria as eq
+from equilibria import files
+from equilibria.learn.gaps import Gaps
+from equilibria.learn.mesh import mesh_over
 
 
 def clusters(centres, shares, flips, size, seed=0):
@@ -141,3 +147,81 @@ def test_what_does_not_fit_is_refused():
         eq.low_rank_start(rows, 3, visible=eq.Potts(4), key=0)
     with pytest.raises(ValueError, match=r"data: got 2 among the values"):
         eq.low_rank_start(2 * rows, 3, key=0)
+
+
+def test_what_is_missing_is_summed_out_by_draws_with_weights():
+    """The projections of a row and its probability, against the sum over all completions of it."""
+    rng = np.random.default_rng(0)
+    size, missing = 24, 8
+    direction = np.linalg.qr(rng.normal(size=(size, 1)))[0].T
+    base = 0.3 * rng.normal(size=size)
+    for visible in (eq.Binary(), eq.Spin(), eq.Potts(3)):
+        choices = np.asarray(visible.choices(size))
+        row = choices[rng.integers(len(choices), size=size // choices.shape[1])].ravel().astype(float)
+        sites = missing // choices.shape[1]
+        row[: sites * choices.shape[1]] = np.nan
+        mesh = mesh_over(visible, base, direction, np.array([[-1.0], [1.0]]))
+
+        def added(points):
+            return np.logaddexp(0, 1.5 * points - 0.4).sum(-1)
+
+        generator = np.random.default_rng(1)
+        known = Gaps.of(visible, np.stack([row] * 400), base, direction, generator)
+        seen, logs = known.seen(mesh, added)
+        ends = np.array(list(product(choices, repeat=sites))).reshape(len(choices) ** sites, -1)
+        whole = np.concatenate([ends, np.broadcast_to(row[ends.shape[1] :], (len(ends), size - ends.shape[1]))], axis=1)
+        weights = whole @ base + added(whole @ direction.T)
+        log_z = np.logaddexp.reduce(mesh.log_weights + added(mesh.nodes))
+        shares = np.exp(weights - np.logaddexp.reduce(weights))
+        truth = shares @ (whole @ direction.T)
+        spread = np.sqrt(shares @ (whole @ direction.T - truth) ** 2)
+        found = seen.shares @ seen.points
+        assert seen.shares.sum() == pytest.approx(1)
+        # 400 times 8 draws: five standard errors, and as much for their weights.
+        assert abs(found - truth) < 10 * spread / np.sqrt(3200)
+        assert np.mean(logs) == pytest.approx(np.logaddexp.reduce(weights) - log_z, abs=0.02)
+
+
+def test_a_start_from_incomplete_rows_is_that_of_whole_ones():
+    rows, which = clusters(LINE, [0.3, 0.7], 0.1, 600)
+    gaps = np.where(np.random.default_rng(5).random(rows.shape) < 0.3, np.nan, rows)
+    others, _ = clusters(LINE, [0.3, 0.7], 0.1, 500, seed=9)
+    options = {"components": 1, "scale": 0.0, "key": 0}
+    whole, found = eq.low_rank_start(rows, 6, **options), eq.low_rank_start(gaps, 6, **options)
+    filled = eq.low_rank_start(np.where(np.isnan(gaps), np.round(np.nanmean(gaps, axis=0)), gaps), 6, **options)
+    likelihood = [eq.log_likelihood(start.network, others).value for start in (whole, found, filled)]
+    assert likelihood[1] > likelihood[0] - 0.1  # a third of the entries is not there
+    assert likelihood[2] < likelihood[0] - 2  # filling in makes entries certain that are not
+    assert found.likelihood == pytest.approx(eq.log_likelihood(found.network, gaps).value, abs=0.1)
+    draws = found.draws(4000, key=2)
+    shares = np.bincount(which) / len(which)
+    weights = np.bincount(nearest(draws, LINE), minlength=2) / 4000
+    # Five sigma of 4,000 draws, and 0.02 for what six hidden neurons cannot do.
+    assert (abs(weights - shares) < 5 * np.sqrt(shares * (1 - shares) / 4000) + 0.02).all()
+
+
+def test_incomplete_data_of_which_nobody_knows_anything_are_refused():
+    rows = np.array([[1.0, np.nan], [0.0, np.nan]])
+    with pytest.raises(ValueError, match="nothing known in column 1"):
+        eq.low_rank_start(rows, 2, key=0)
+    start = eq.low_rank_start(np.array([[1.0, np.nan], [0.0, 1.0], [np.nan, 1.0]]), 2, components=1, key=0)
+    assert np.isfinite(start.likelihood)
+    only = eq.low_rank_start(np.array([[1.0, np.nan], [np.nan, 1.0], [np.nan, 0.0]]), 2, components=1, key=0)
+    assert np.isfinite(only.likelihood)
+
+
+def test_a_root_comes_back_from_its_file_and_nothing_else_does(tmp_path):
+    rows = np.repeat([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 1]], [30, 70], axis=0)
+    root = eq.low_rank_start(rows, 4, components=1, key=0).root
+    back = eq.load_root(eq.save_root(tmp_path / "root.safetensors", root))
+    assert eqx.tree_equal(back, root)
+    eq.save_network(tmp_path / "net.safetensors", root.network)
+    with pytest.raises(files.CheckpointError, match="holds no root of a ladder"):
+        eq.load_root(tmp_path / "net.safetensors")
+    short = eqx.tree_at(lambda root: root.logs, root, root.logs[:-1])
+    with pytest.raises(files.CheckpointError, match="logs of another shape"):
+        eq.load_root(eq.save_root(tmp_path / "short.safetensors", short))
+    with pytest.raises(ValueError, match=r"path: got .*allowed: a file that ends in .safetensors"):
+        eq.save_root(tmp_path / "root.npz", root)
+    with pytest.raises(ValueError, match="root: got Network"):
+        eq.save_root(tmp_path / "root.safetensors", root.network)

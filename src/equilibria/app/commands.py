@@ -47,6 +47,7 @@ def sample(
     count: int = 64,
     sweeps: int = 1000,
     temperature: float = 1.0,
+    tempered: Annotated[bool, Flag] = False,
     seed: int = 0,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
 ) -> int:
@@ -57,6 +58,7 @@ def sample(
         count: number of draws.
         sweeps: sweeps before each draw.
         temperature: of the neurons.
+        tempered: exchange states along the networks that the run has kept, else along rising temperatures, as well.
         seed: of every random number.
         out: .npy file for the draws, with a table or a picture beside it. By default samples.npy in the run's folder.
     """
@@ -64,7 +66,7 @@ def sample(
     from equilibria.compiled import cache
 
     cache()
-    return using.sample(run, count, sweeps, temperature, seed, out)
+    return using.sample(run, count, sweeps, temperature, seed, out, tempered)
 
 
 def evaluate(
@@ -123,7 +125,7 @@ def diagnose(
             a memory at its patterns.
         sweeps: of each chain.
         chains: of each kind.
-        tempered: exchange states along rising temperatures as well.
+        tempered: exchange states along the networks that the run has kept, else along rising temperatures, as well.
         temperature: of the chains.
         array: name of the array, for files with several; as in training by default.
         seed: of every random number.

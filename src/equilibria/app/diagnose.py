@@ -10,8 +10,8 @@ import numpy as np
 import equilibria as eq
 from equilibria import check, files
 from equilibria.app import classifier, memory, pictures, runs, tables
+from equilibria.app.using import walk
 from equilibria.app.watch import say
-from equilibria.equilibrators.equilibrator import Equilibrator
 
 _DRAWS = 500
 
@@ -40,7 +40,7 @@ def diagnose(
         rows = memory.as_spins(rows) if about.get("kind") in ("synapses", "memory") else rows
     if sweeps < 20:
         check.refuse("--sweeps", sweeps, "at least 20")
-    how: Equilibrator = eq.Tempered(sweeps) if tempered else eq.Sweeps(sweeps)
+    how = walk(folder, sweeps, tempered)
     found = eq.diagnose(
         network, rows, how=how, chains=chains, draws=min(_DRAWS, sweeps // 2), temperature=temperature, key=seed
     )

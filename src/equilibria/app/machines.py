@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import optax
 
 import equilibria as eq
 from equilibria import check
-from equilibria.app import pictures, tables, watch
+from equilibria.app import pictures, runs, tables, watch
 from equilibria.app.options import Deep, Rbm
 from equilibria.app.training import Job, Split, Trained, learn, read
 from equilibria.app.watch import say
+from equilibria.equilibrators.rooted import Root
 from equilibria.estimators.features import HIDDEN
 from equilibria.estimators.passes import LOOKED
 from equilibria.learn.recipes import likelihood_recipe
+from equilibria.learn.roots import rooted
 from equilibria.measure.partition import Method, summable
 from equilibria.measure.verdict import verdict
 
 _FEW = 2**16  # over up to this many states ln Z is summed exactly
+_ACCEPTANCE, _KEPT = (
+    0.7,
+    0.5,
+)  # of exchange along a run: between its rungs as it learns, and between the networks it keeps
 
 
 def sizes_of(given: str, argument: str) -> list[int]:
@@ -47,8 +56,22 @@ def rbm_of_size(options: Rbm, hidden: int, split: Split) -> Trained:
     """Train a restricted machine of one size in the folder `options.out`."""
     features, rows = split.features, split.rows
     other = HIDDEN[check.choice("hidden_units", options.hidden_units, HIDDEN)]()
-    network = eq.rbm(rows.shape[1], hidden, visible=features.visible, hidden=other, key=options.seed)
-    return _learned(options, "rbm", {"hidden": hidden}, network, split)
+    if options.low_rank is None:
+        network = eq.rbm(rows.shape[1], hidden, visible=features.visible, hidden=other, key=options.seed)
+        return _learned(options, "rbm", {"hidden": hidden}, network, split)
+    if options.resume and (options.out / runs.ROOT).exists():
+        root = eq.load_root(options.out / runs.ROOT)
+    else:
+        if not other.two_valued:
+            check.refuse("hidden_units", repr(options.hidden_units), "binary or spin, with low_rank")
+        kinds: dict[str, Any] = {"visible": features.visible, "hidden": other}
+        known = split.counted(split.learned)
+        start = eq.low_rank_start(known, hidden, components=options.low_rank, key=options.seed, **kinds)
+        root = start.root
+        if not options.quiet:
+            learned = f"{options.low_rank} principal component{'s' * (options.low_rank > 1)}"
+            say(f"begins with {learned} learned without chains, log-likelihood {start.likelihood:.4g} nats per example")
+    return _learned(options, "rbm", {"hidden": hidden}, root.network, split, root)
 
 
 def train_deep(options: Deep) -> int:
@@ -62,11 +85,28 @@ def train_deep(options: Deep) -> int:
     return _learned(options, "deep", {}, network, split).code
 
 
-def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, split: Split) -> Trained:
+class _Root(eq.Callback):
+    """Keeps the machine that a run begins with, for those who go on with it or sample along it."""
+
+    def __init__(self, out: Path, root: Root):
+        self.out, self.root = out, root
+
+    def begin(self) -> None:
+        """Write it, once the loop has taken the run up."""
+        eq.save_root(self.out / runs.ROOT, self.root)
+
+
+def _learned(
+    options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, split: Split, root: Root | None = None
+) -> Trained:
     rows = split.counted(split.learned)
-    network = eq.independent_site_biases(network, rows, probabilities=True)
+    if root is None:
+        network = eq.independent_site_biases(network, rows, probabilities=True)
     measure = watch.measure_of(network, rows)
-    recipe = likelihood_recipe(options.recipe, steps=options.steps, chains=options.chains, l1=options.l1, l2=options.l2)
+    how: dict[str, Any] = {"steps": options.steps, "chains": options.chains, "l1": options.l1, "l2": options.l2}
+    if along := root is not None and options.recipe == "tempered":
+        how |= {"along": "training", "acceptance": _ACCEPTANCE}
+    recipe = likelihood_recipe(options.recipe, **how)
 
     def finish(network: eq.Network, history: pictures.xr.Dataset) -> list[str]:
         known = rows[watch.complete(rows)]
@@ -82,14 +122,15 @@ def _learned(options: Rbm | Deep, kind: str, asked: dict, network: eq.Network, s
         kind=kind,
         asked=asked,
         network=network,
-        rule=recipe,
+        rule=rooted(recipe, root) if along and root is not None else recipe,
+        keep=_KEPT if along else None,
         data=split.rows,
         optimiser=optax.sgd,
         measure=measure,
         metrics=watch.watching(network, rows, split.counted(split.held), options.seed),
         finish=finish,
         least=watch.independent(network, rows if measure == "reconstruction" else rows[watch.complete(rows)], measure),
-        callbacks=[watch.Mixing(rows, options.seed)],
+        callbacks=[watch.Mixing(rows, options.seed), *([] if root is None else [_Root(options.out, root)])],
     )
     return learn(options, job, split)
 

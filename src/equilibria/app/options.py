@@ -140,6 +140,9 @@ class Rbm(WeighedOptions):
         steps: sweeps (or rounds) of the free phase in each update.
         chains: persistent chains; as many as examples in a batch by default.
         learning_rate: at the start; by default, or with auto, what the data's largest variance allows.
+        low_rank: begin with a machine that has learned so many principal components, 1 to 4, without chains. With --recipe
+            tempered the chains then exchange along the run, down to that machine, and so do those of sample and diagnose
+            with --tempered.
         l1: penalty on the size of the couplings.
         l2: penalty on their squares.
         visible_units: kind of the features; auto is binary for values in [0, 1], spin for -1 and +1, and gaussian, brought to
@@ -154,6 +157,7 @@ class Rbm(WeighedOptions):
     steps: int = 1
     chains: Whole = None
     learning_rate: Rate = None
+    low_rank: Annotated[Whole, tyro.conf.arg(metavar="COMPONENTS", help_behavior_hint="")] = None
     l1: float = 0.0
     l2: float = 0.0
     visible_units: Literal["auto", "binary", "spin", "gaussian", "potts"] = "auto"

@@ -160,7 +160,7 @@ def _stale(id: str, made: dict[str, Any]) -> str:
     """Why a result is not of this code."""
     if "code" not in made:
         return f"made by earlier code, as its preset {made['preset']}, before results knew the code that made them"
-    if made["code"] != code.digest(id):
+    if not code.made(id, made):
         return f"made by earlier code ({made['code']})"
     from equilibria.papers.frame import plain  # slow to import
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 from equilibria import files
 from equilibria.app.report import Entry, duration, entries
-from equilibria.papers import INDEX, PAPERS
+from equilibria.papers import INDEX, PAPERS, code
 from equilibria.papers.claims import counted, tally
 
 _BEGIN, _END = "<!-- results -->\n", "<!-- end of results -->\n"
@@ -134,10 +135,52 @@ def verdicts(entry: Entry, *, ours: bool) -> str:
 
 def _made(entry: Entry) -> str:
     day = str(entry.made.get("created", ""))[:10]
-    return f"{day}, stale" if entry.stale else f"{day}, code {entry.made['code']}"
+    same = " (the same by this)" if "same" in entry.made else ""
+    return f"{day}, stale" if entry.stale else f"{day}, code {entry.made['code']}{same}"
+
+
+def compare(folder: str | Path, before: str | Path, after: str | Path) -> list[str]:
+    """Mark results of earlier code as the same by this code, where the quick versions by both have the same numbers.
+
+    After a change that is to change no number (another arrangement, a faster loop) all figures need not be run again at their
+    size. What made them, and when, stays; `same` beside it is the digest of the code that was compared.
+
+    Args:
+        folder: the kept results, PAPER/FIGURE/PRESET.
+        before: quick versions by the code that made them, as `equilibria report --out` leaves them.
+        after: quick versions by this code.
+
+    Returns:
+        The figures that were marked. One whose numbers differ in any bit is not, nor one that the earlier code did not make.
+    """
+    earlier, later = ({entry.id: entry for entry in entries(place)} for place in (before, after))
+    marked = []
+    for entry in entries(folder):
+        id, quick = entry.id, [found[entry.id] for found in (earlier, later) if entry.id in found]
+        if len(quick) < 2 or not code.made(id, quick[1].made) or "code" not in entry.made:
+            continue
+        of_earlier = quick[0].made["code"] in (entry.made["code"], entry.made.get("same"))
+        if of_earlier and not code.made(id, entry.made) and _alike(id, before, after):
+            path = Path(folder, *id.split("/"), entry.preset)
+            same = {"same": code.digest(id)}
+            files.save_dataset(path / "result.nc", files.load_dataset(path / "result.nc").assign_attrs(same))
+            files.write_atomic(
+                path / "config.json", json.dumps(entry.made | same, indent=2, ensure_ascii=False).encode()
+            )
+            marked.append(id)
+    return marked
+
+
+def _alike(id: str, *folders: str | Path) -> bool:
+    """Whether the quick versions of a figure have the same numbers."""
+    first, second = (files.load_dataset(Path(folder, *id.split("/"), "quick", "result.nc")) for folder in folders)
+    return first.equals(second)
 
 
 if __name__ == "__main__":
-    write(sys.argv[1])
-    for page in sys.argv[2:]:
-        write_summary(page, sys.argv[1])
+    if sys.argv[1] == "compare":
+        print("\n".join(compare(*sys.argv[2:])))
+    else:
+        write(sys.argv[1])
+        for page in sys.argv[2:]:
+            write_summary(page, sys.argv[1])

@@ -16,8 +16,9 @@ from equilibria.learn.stopping import Callback
 
 RESULTS = (
     "run.json", "history.nc", "samples.png", "filters.png", "filters.csv", "features.png", "correlations.png", "learning.png",
-    "best.json",
+    "best.json", "root.safetensors",
 )  # fmt: skip
+ROOT = "root.safetensors"  # the machine of low rank that the run began with
 # By evaluate, sample, diagnose and export.
 _MADE_LATER = (
     "evaluation.json", "predictions.csv", "samples.npy", "samples.csv", "samples.fasta", "samples.json", "diagnosis.json",

@@ -80,6 +80,7 @@ class Job(NamedTuple):
         finish: keeps and draws what was learned, and returns the names of the files.
         least: what independent features have of the measure.
         callbacks: what else is called as the run goes on.
+        keep: the share of exchanges below which a network of the run is kept, or None to keep none.
     """
 
     kind: str
@@ -93,6 +94,7 @@ class Job(NamedTuple):
     finish: Callable[[Any, xr.Dataset], list[str]]
     least: float = -np.inf
     callbacks: Sequence[eq.Callback] = ()
+    keep: float | None = None
 
 
 class Trained(NamedTuple):
@@ -213,6 +215,7 @@ def learn(options: Any, job: Job, split: Split) -> Trained:
             callbacks=[taken_up, console, *job.callbacks, *patience, eq.OnSignal(), *limit],
             probabilities=True,
             checkpoint=out,
+            keep=job.keep,
             resume=options.resume,
             key=options.seed,
         )

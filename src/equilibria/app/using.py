@@ -13,12 +13,25 @@ import equilibria as eq
 from equilibria import check, files
 from equilibria.app import beside, classifier, memory, pictures, runs, sequences, tables
 from equilibria.app.watch import say
+from equilibria.equilibrators.equilibrator import Equilibrator
 from equilibria.measure.partition import Method, summable
 
 _EXACT = 2**20
 
 
-def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None) -> int:
+def walk(folder: Path, sweeps: int, tempered: bool) -> Equilibrator:
+    """How chains of a machine go: by sweeps, or exchanging along what its run has kept, else along rising temperatures."""
+    if not tempered:
+        return eq.Sweeps(sweeps)
+    if not (folder / "trajectory").is_dir():
+        return eq.Tempered(sweeps)
+    how = eq.Tempered(sweeps, ladder=eq.Trajectory(folder))
+    return eq.Rooted(how, eq.load_root(folder / runs.ROOT)) if (folder / runs.ROOT).exists() else how
+
+
+def sample(
+    folder: Path, count: int, sweeps: int, temperature: float, seed: int, out: Path | None, tempered: bool = False
+) -> int:
     """Draw from a trained machine; visible states as .npy, as .csv where features have names, and as a picture."""
     path = Path(out or runs.existing(folder) / "samples.npy")
     if path.suffix != ".npy":
@@ -34,7 +47,8 @@ def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int,
     network = eq.load_network(runs.machine(folder), fallback=True)
     table = about.get("table", {})
     first = network.names[0]
-    draws = np.asarray(eq.sample(network, eq.Sweeps(sweeps), chains=count, temperature=temperature, key=seed)[first])
+    how = walk(folder, sweeps, tempered)
+    draws = np.asarray(eq.sample(network, how, chains=count, temperature=temperature, key=seed)[first])
     offset, scale = np.array(table.get("offset", 0.0)), np.array(table.get("scale", 1.0))
     values = (draws * scale + offset).astype(np.float32) if table.get("unit") == "gaussian" else draws
     made = [path.name]
@@ -50,6 +64,7 @@ def sample(folder: Path, count: int, sweeps: int, temperature: float, seed: int,
         pictures.save(path.with_suffix(".png"), pictures.tiles(values[:64], (int(shape[0]), int(shape[1]))))
         made.append(path.with_suffix(".png").name)
     about = {"step": runs.step_of(folder), "count": count, "sweeps": sweeps, "temperature": temperature, "seed": seed}
+    about["tempered"] = tempered
     files.write_atomic(path.with_suffix(".json"), json.dumps(about).encode())
     say(f"{path.parent}: {count} draws after {sweeps} sweeps at temperature {temperature:g}, in {', '.join(made)}")
     return 0

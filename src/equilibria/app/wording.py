@@ -52,6 +52,7 @@ def in_options(message: str, given: Sequence[str] = ()) -> str:
 def _of_commands(given: Sequence[str]) -> dict[str, str]:
     """What the option is called that the library knows by another name."""
     names = {"checkpoint": "out", "key": "seed", "seconds": "time_limit", "hidden_size": "hidden"}
+    names |= {"components": "low_rank", "visible": "visible_units"}
     return names | ({"steps": "sweeps", "chains": "count"} if given and given[0] in ("sample", "recall") else {})
 
 

@@ -6,9 +6,10 @@ import ast
 import hashlib
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _NOT_NUMBERS = {
@@ -53,6 +54,22 @@ def digest(id: str) -> str:
     for name in sorted(modules(id)):
         total.update(f"{name}\n{_bare(_path(name).read_text(), name.startswith('papers/'), name == figure)}\n".encode())
     return total.hexdigest()[:16]
+
+
+def made(id: str, told: Mapping[str, Any]) -> bool:
+    """Whether a result is of this code: made by it, or by code whose quick version has the same numbers, bit for bit.
+
+    Args:
+        id: "paper/figure".
+        told: what the result tells of itself; "code" is the digest that made it, "same" that of later code which was compared.
+
+    Returns:
+        Whether it is.
+
+    >>> made("agliari2024/ags", {"code": "of earlier days"})
+    False
+    """
+    return digest(id) in (told.get("code"), told.get("same"))
 
 
 def modules(id: str) -> frozenset[str]:

@@ -183,7 +183,7 @@ def reproduce(
                 store.remove(checkpoint)
     claims = experiment.claims(dataset)
     stored = stored and store.kept(partial(_write_rest, folder, experiment, preset, config, dataset, claims))
-    return Reproduction(folder, dataset, claims, cached, stored, dataset.attrs.get("code") != made_by)
+    return Reproduction(folder, dataset, claims, cached, stored, not code.made(experiment.id, dataset.attrs))
 
 
 def _state_of(identity: dict[str, str]) -> str:
