@@ -30,7 +30,10 @@ def test_chains_that_stay_give_another_exit_code(tmp_path, capsys):
     stuck = eq.rbm(weights=np.full((12, 2), 3.0), visible_bias=np.full(12, -3.0), hidden_bias=np.full(2, -18.0))
     eq.save_network(tmp_path / "run", stuck)
     assert main(["diagnose", str(tmp_path / "run"), "--sweeps", "600"]) == 1
-    assert capsys.readouterr().out.startswith("not mixed")
+    told = capsys.readouterr().out
+    assert told.startswith("not mixed")
+    assert "Tempered(" not in told
+    assert "try --tempered" in told
     with pytest.MonkeyPatch.context() as patch:
         full(patch)
         assert main(["diagnose", str(tmp_path / "run"), "--sweeps", "600"]) == 2

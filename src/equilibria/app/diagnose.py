@@ -12,6 +12,7 @@ from equilibria import check, files
 from equilibria.app import classifier, memory, pictures, runs, tables
 from equilibria.app.using import walk
 from equilibria.app.watch import say
+from equilibria.app.wording import otherwise
 
 _DRAWS = 500
 
@@ -54,7 +55,7 @@ def diagnose(
         "temperature": temperature,
         **{name: value if np.isfinite(value) else None for name, value in numbers.items()},
     }  # fmt: skip
-    say(str(found))  # first: it is not lost where it cannot be written
+    say(otherwise(str(found)))  # first: it is not lost where it cannot be written
     files.write_atomic(folder / "diagnosis.json", json.dumps(report, allow_nan=False).encode())
     files.save_dataset(folder / "diagnosis.nc", found.draws)
     pictures.save(folder / "diagnosis.png", found.figure())

@@ -11,12 +11,25 @@ _OTHERWISE = {
     "allow_large=True": "--allow-large",
     "resume=True": "--resume",
     "id_column=None": "--id-column none",
+    "how=Tempered(...)": "--tempered",
+    "train with chains that mix: tempered(...)": "train with chains that mix: --recipe tempered, or with --low-rank 1 too",
 }
 _OPTIONS = """
 allow_large array batch_size binarise chains columns count data divide_by drop epochs final_rate header hidden hidden_units
 id_column image_shape labels learning_rate method missing out patience points recipe seed sleep steps sweeps target temperature
 time_limit to validation visible_units weights
 """.split()  # noqa: SIM905
+
+
+def otherwise(text: str) -> str:
+    """A text of the library with the options that the command line has for its arguments.
+
+    >>> otherwise("try how=Tempered(...), or more steps")
+    'try --tempered, or more steps'
+    """
+    for ours, theirs in _OTHERWISE.items():
+        text = text.replace(ours, theirs)
+    return text
 
 
 def in_options(message: str, given: Sequence[str] = ()) -> str:
@@ -38,9 +51,7 @@ def in_options(message: str, given: Sequence[str] = ()) -> str:
     >>> in_options("data: got a missing cell; allowed: missing=keep or drop=dose")
     '--data: got a missing cell; allowed: --missing sum-out or --drop dose'
     """
-    line = " ".join(message.split())
-    for ours, theirs in _OTHERWISE.items():
-        line = line.replace(ours, theirs)
+    line = otherwise(" ".join(message.split()))
     known = {*_OPTIONS, *(_argument(word) for word in given if word.startswith("--"))}
     name, colon, rest = line.partition(": got ")
     name = _of_commands(given).get(name, name)
