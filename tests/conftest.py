@@ -4,13 +4,10 @@ pictures are drawn where they are looked at."""
 import os
 from pathlib import Path
 
-# Four fifths of the suite is the compiler's time, for programs that run for milliseconds: these settings take 0.6 of it. An
-# environment that has XLA_FLAGS keeps them: `make test-slow` and `make test-lesser` compile as users do.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=1 "
-    "--xla_llvm_disable_expensive_passes=true",
-)
+import haste
+
+# An environment that has XLA_FLAGS keeps them: `make test-slow` compiles as users do.
+os.environ.setdefault("XLA_FLAGS", haste.FLAGS)
 
 import jax
 import pytest
