@@ -14,7 +14,7 @@ import pytest
 
 import equilibria as eq
 from equilibria import files, load_network
-from equilibria.app import cli, watch
+from equilibria.app import cli, using, watch
 
 ROWS = np.repeat(np.eye(9), 6, axis=0)
 SMALL = ["--hidden", "4", "--batch-size", "18", "--learning-rate", "0.2"]
@@ -69,6 +69,10 @@ def test_a_start_of_low_rank_is_a_root_that_later_commands_draw(tmp_path, capsys
     assert cli.main(train) == 0
     first = eq.load_root(rooted / "root.safetensors").network
     assert eqx.tree_equal(first, eq.Trajectory(rooted)[0])
+    how = using.walk(rooted, 200, True, 1.0)
+    assert isinstance(how, eq.Rooted)
+    assert not isinstance(using.walk(rooted, 200, True, 0.5), eq.Rooted)  # it is drawn at temperature 1
+    assert how.how.rungs == len(eq.Trajectory(rooted)) + 1
     assert cli.main(["sample", str(rooted), "--tempered", "--count", "400", "--sweeps", "200"]) == 0
     draws = np.load(rooted / "samples.npy")
     share = float(np.mean(np.abs(draws - centres[1]).mean(1) < 0.5))
@@ -79,6 +83,40 @@ def test_a_start_of_low_rank_is_a_root_that_later_commands_draw(tmp_path, capsys
     assert cli.main(["diagnose", str(rooted), *table[:2], "--tempered", "--sweeps", "1000", "--chains", "20"]) == 0
     assert cli.main([*train[:-1], str(rooted), "--resume", "--epochs", "2"]) == 0
     assert eqx.tree_equal(eq.load_root(rooted / "root.safetensors").network, first)
+
+
+def test_a_start_of_low_rank_that_ends_before_its_first_checkpoint_begins_again(tmp_path, monkeypatch):
+    clusters(tmp_path / "clusters.npy")
+    out = tmp_path / "run"
+    train = [
+        "train",
+        "rbm",
+        "--data",
+        str(tmp_path / "clusters.npy"),
+        "--hidden",
+        "4",
+        "--low-rank",
+        "1",
+        "--epochs",
+        "1",
+    ]
+    train += ["--recipe", "tempered", "--out", str(out)]
+
+    def interrupt(self, step):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("equilibria.learn.journey.Journey.record", interrupt)
+        assert cli.main(train) == 130
+    assert (out / "root.safetensors").exists()
+    assert len(eq.Trajectory(out)) == 1
+    rows = np.load(tmp_path / "clusters.npy")
+    np.save(tmp_path / "clusters.npy", 1 - rows)
+    assert cli.main(train) == 0
+    # The network that the ladder begins with is that of the new run, and so is its root.
+    assert eqx.tree_equal(eq.Trajectory(out)[0], eq.load_root(out / "root.safetensors").network)
+    eq.save_root(out / "root.safetensors", eq.low_rank_start(rows, 4, components=1, key=3).root)
+    assert cli.main(["sample", str(out), "--tempered"]) == 2  # a root of another ladder
 
 
 @pytest.mark.parametrize(

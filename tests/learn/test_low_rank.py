@@ -200,14 +200,45 @@ def test_a_start_from_incomplete_rows_is_that_of_whole_ones():
     assert (abs(weights - shares) < 5 * np.sqrt(shares * (1 - shares) / 4000) + 0.02).all()
 
 
+@pytest.mark.parametrize("share", [0.5, 0.7])
+def test_the_mesh_reaches_clusters_of_which_little_is_known(share):
+    """Sized by rows filled with means it did not, and the fit ran away to +298 and +2,091 nats."""
+    centres = np.stack([np.zeros(200), np.ones(200)])
+    rows, _ = clusters(centres, [0.3, 0.7], 0.05, 300)
+    gaps = np.where(np.random.default_rng(6).random(rows.shape) < share, np.nan, rows)
+    start = eq.low_rank_start(gaps, 4, components=1, scale=0.0, key=0)
+    assert start.likelihood == pytest.approx(eq.log_likelihood(start.network, gaps).value, abs=0.1)
+    truth = 200 * (0.05 * np.log(0.05) + 0.95 * np.log(0.95)) * (1 - share) + 0.3 * np.log(0.3) + 0.7 * np.log(0.7)
+    # A standard error of 0.3 from 300 rows, and what the direction's noise costs; independent neurons are at -61 and -37.
+    assert truth - 3 < start.likelihood < truth + 1
+
+
+def test_gaps_do_not_make_components_of_noise():
+    rows = np.random.default_rng(0).integers(0, 2, (300, 50)).astype(float)
+    gaps = np.where(np.random.default_rng(1).random(rows.shape) < 0.5, np.nan, rows)
+    assert len(eq.low_rank_start(gaps, 2, neurons=1, key=0).directions) == 1  # the least there is
+
+
 def test_incomplete_data_of_which_nobody_knows_anything_are_refused():
     rows = np.array([[1.0, np.nan], [0.0, np.nan]])
     with pytest.raises(ValueError, match="nothing known in column 1"):
         eq.low_rank_start(rows, 2, key=0)
-    start = eq.low_rank_start(np.array([[1.0, np.nan], [0.0, 1.0], [np.nan, 1.0]]), 2, components=1, key=0)
-    assert np.isfinite(start.likelihood)
-    only = eq.low_rank_start(np.array([[1.0, np.nan], [np.nan, 1.0], [np.nan, 0.0]]), 2, components=1, key=0)
-    assert np.isfinite(only.likelihood)
+
+
+def test_rows_of_which_nothing_is_known_change_nothing():
+    rows, _ = clusters(LINE, [0.3, 0.7], 0.1, 300)
+    more = np.concatenate([rows, np.full((100, 60), np.nan)])
+    alone, found = (eq.low_rank_start(data, 6, components=1, scale=0.0, key=0) for data in (rows, more))
+    # A row without entries has probability one.
+    assert found.likelihood * len(more) == pytest.approx(alone.likelihood * len(rows), rel=0.01)
+    truth = eq.log_likelihood(alone.network, rows).value
+    assert eq.log_likelihood(found.network, rows).value == pytest.approx(truth, abs=0.2)
+
+
+def test_a_mesh_that_is_off_says_so():
+    rows = np.repeat([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 1]], [30, 70], axis=0)  # six neurons that are never flipped
+    with pytest.warns(UserWarning, match="the mesh is off: it gives .* nats"):
+        eq.low_rank_start(rows, 4, components=1, key=0)
 
 
 def test_a_root_comes_back_from_its_file_and_nothing_else_does(tmp_path):

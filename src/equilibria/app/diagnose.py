@@ -41,7 +41,7 @@ def diagnose(
         rows = memory.as_spins(rows) if about.get("kind") in ("synapses", "memory") else rows
     if sweeps < 20:
         check.refuse("--sweeps", sweeps, "at least 20")
-    how = walk(folder, sweeps, tempered)
+    how = walk(folder, sweeps, tempered, temperature)
     found = eq.diagnose(
         network, rows, how=how, chains=chains, draws=min(_DRAWS, sweeps // 2), temperature=temperature, key=seed
     )

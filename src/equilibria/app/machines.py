@@ -61,6 +61,10 @@ def rbm_of_size(options: Rbm, hidden: int, split: Split) -> Trained:
         return _learned(options, "rbm", {"hidden": hidden}, network, split)
     if options.resume and (options.out / runs.ROOT).exists():
         root = eq.load_root(options.out / runs.ROOT)
+        if (before := root.network.layers[0].size) != rows.shape[1]:
+            check.refuse(
+                "data", f"{rows.shape[1]} neurons", f"{before}, as many as the run in {options.out} began with"
+            )
     else:
         if not other.two_valued:
             check.refuse("hidden_units", repr(options.hidden_units), "binary or spin, with low_rank")
@@ -69,8 +73,9 @@ def rbm_of_size(options: Rbm, hidden: int, split: Split) -> Trained:
         start = eq.low_rank_start(known, hidden, components=options.low_rank, key=options.seed, **kinds)
         root = start.root
         if not options.quiet:
-            learned = f"{options.low_rank} principal component{'s' * (options.low_rank > 1)}"
-            say(f"begins with {learned} learned without chains, log-likelihood {start.likelihood:.4g} nats per example")
+            say(
+                f"begins with {options.low_rank} principal component{'s' * (options.low_rank > 1)} learned without chains"
+            )
     return _learned(options, "rbm", {"hidden": hidden}, root.network, split, root)
 
 

@@ -117,7 +117,7 @@ def _same_text(first: Any, second: Any) -> bool:
 
 def _is_ours(path: Path) -> bool:
     """Whether a file is what `train` leaves before its first checkpoint."""
-    return path.name == "run.json" and {"data", "out"} <= described(path.parent).keys()
+    return path.name in ("run.json", ROOT) and {"data", "out"} <= described(path.parent).keys()
 
 
 def put_aside(folder: Path) -> list[str]:

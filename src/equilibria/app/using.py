@@ -19,14 +19,18 @@ from equilibria.measure.partition import Method, summable
 _EXACT = 2**20
 
 
-def walk(folder: Path, sweeps: int, tempered: bool) -> Equilibrator:
-    """How chains of a machine go: by sweeps, or exchanging along what its run has kept, else along rising temperatures."""
+def walk(folder: Path, sweeps: int, tempered: bool, temperature: float) -> Equilibrator:
+    """How chains of a machine go: by sweeps, or exchanging along what its run has kept, else along rising temperatures.
+
+    The root of the networks that were kept is drawn at temperature 1 alone.
+    """
     if not tempered:
         return eq.Sweeps(sweeps)
     if not (folder / "trajectory").is_dir():
         return eq.Tempered(sweeps)
     how = eq.Tempered(sweeps, ladder=eq.Trajectory(folder))
-    return eq.Rooted(how, eq.load_root(folder / runs.ROOT)) if (folder / runs.ROOT).exists() else how
+    rooted = (folder / runs.ROOT).exists() and temperature == 1
+    return eq.Rooted(how, eq.load_root(folder / runs.ROOT)) if rooted else how
 
 
 def sample(
@@ -47,7 +51,7 @@ def sample(
     network = eq.load_network(runs.machine(folder), fallback=True)
     table = about.get("table", {})
     first = network.names[0]
-    how = walk(folder, sweeps, tempered)
+    how = walk(folder, sweeps, tempered, temperature)
     draws = np.asarray(eq.sample(network, how, chains=count, temperature=temperature, key=seed)[first])
     offset, scale = np.array(table.get("offset", 0.0)), np.array(table.get("scale", 1.0))
     values = (draws * scale + offset).astype(np.float32) if table.get("unit") == "gaussian" else draws

@@ -95,7 +95,7 @@ class Rooted(Equilibrator):
         root: of the last rung.
 
     Raises:
-        ValueError: if `how` goes along temperatures.
+        ValueError: if `how` goes along temperatures, or along a ladder whose first network is not the root's.
 
     >>> import numpy as np, equilibria as eq
     >>> rows = np.repeat([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 1]], [30, 70], axis=0)
@@ -113,6 +113,10 @@ class Rooted(Equilibrator):
     def __init__(self, how: Tempered, root: Root):
         if not isinstance(how, Tempered) or (type(how) is Tempered and how.networks is None):
             check.refuse("how", type(how).__name__, "an exchange along networks, Tempered(ladder=...) or Climbing(...)")
+        if how.networks is not None:
+            last = jax.tree.map(lambda leaf: leaf[-1], how.networks)
+            if not eqx.tree_equal(last, root.network):
+                check.refuse("how", "a ladder that begins with another network", "one that begins with the root's")
         self.how, self.root, self.steps, self.tolerance = how, root, how.steps, None
 
     @property

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import overload
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from equilibria import check, files
@@ -40,12 +39,7 @@ def rooted(how: Tempered | Recipe, root: Root) -> Rooted | Recipe:
             check.refuse("how", "a recipe without a minus phase", 'tempered(along="training")')
         minus = eqx.tree_at(lambda phase: phase.how, how.minus, Rooted(how.minus.how, root))  # type: ignore[arg-type]
         return eqx.tree_at(lambda recipe: recipe.minus, how, minus)
-    found = Rooted(how, root)
-    if how.networks is not None:
-        last = jax.tree.map(lambda leaf: leaf[-1], how.networks)
-        if not eqx.tree_equal(last, root.network):
-            check.refuse("how", "a ladder that begins with another network", "one whose first network is `network`")
-    return found
+    return Rooted(how, root)
 
 
 def save_root(path: str | Path, root: Root) -> Path:

@@ -135,6 +135,9 @@ class Keeper:
         for path in [*self.folder.glob("checkpoint-*"), *(self.folder / _BEFORE).glob("checkpoint-*")]:
             if int(path.stem.rpartition("-")[2]) > step:
                 path.unlink()  # the run went on from before that, and will come by again
+        if files.latest(self.folder.parent) is None:  # what is there is of a run that ended before its first checkpoint
+            for path in self.folder.glob("**/checkpoint-*"):
+                path.unlink(missing_ok=True)
         if (newest := files.latest(self.folder)) is not None:
             self.last, self.interval = _read(newest)
             waiting = files.latest(self.folder / _BEFORE)
