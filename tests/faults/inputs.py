@@ -40,7 +40,7 @@ LIKELIHOOD = RUN | {"--recipe": ("best",), "--steps": COUNT, "--chains": COUNT, 
 WRONG = {
     "train rbm": LIKELIHOOD | {
         "--hidden": COUNT, "--visible-units": ("clipped",), "--hidden-units": ("",), "--alphabet": ("greek",),
-        "--weights": WEIGHTS,
+        "--weights": WEIGHTS, "--low-rank": (*COUNT, "5"),
     },
     "train deep": LIKELIHOOD | {"--layers": LAYERS, "--visible-units": ("clipped",), "--weights": WEIGHTS},
     "train classifier": RUN | {

@@ -183,7 +183,8 @@ def reproduce(
                 store.remove(checkpoint)
     claims = experiment.claims(dataset)
     stored = stored and store.kept(partial(_write_rest, folder, experiment, preset, config, dataset, claims))
-    return Reproduction(folder, dataset, claims, cached, stored, not code.made(experiment.id, dataset.attrs))
+    stale = made_by not in (dataset.attrs.get("code"), dataset.attrs.get("same"))
+    return Reproduction(folder, dataset, claims, cached, stored, stale)
 
 
 def _state_of(identity: dict[str, str]) -> str:
