@@ -23,10 +23,8 @@ from equilibria.measure.partition import Method, summable
 from equilibria.measure.verdict import verdict
 
 _FEW = 2**16  # over up to this many states ln Z is summed exactly
-_ACCEPTANCE, _KEPT = (
-    0.7,
-    0.5,
-)  # of exchange along a run: between its rungs as it learns, and between the networks it keeps
+_ACCEPTANCE = 0.7  # of exchange along a run, between its rungs as it learns
+_KEPT = 0.5  # and between the networks that it keeps
 
 
 def sizes_of(given: str, argument: str) -> list[int]:
@@ -109,7 +107,8 @@ def _learned(
         network = eq.independent_site_biases(network, rows, probabilities=True)
     measure = watch.measure_of(network, rows)
     how: dict[str, Any] = {"steps": options.steps, "chains": options.chains, "l1": options.l1, "l2": options.l2}
-    if along := root is not None and options.recipe == "tempered":
+    last = root if options.recipe == "tempered" else None  # of the ladder that the chains exchange along
+    if last is not None:
         how |= {"along": "training", "acceptance": _ACCEPTANCE}
     recipe = likelihood_recipe(options.recipe, **how)
 
@@ -127,8 +126,8 @@ def _learned(
         kind=kind,
         asked=asked,
         network=network,
-        rule=rooted(recipe, root) if along and root is not None else recipe,
-        keep=_KEPT if along else None,
+        rule=recipe if last is None else rooted(recipe, last),
+        keep=None if last is None else _KEPT,
         data=split.rows,
         optimiser=optax.sgd,
         measure=measure,

@@ -32,7 +32,7 @@ from equilibria.equilibrators.temper import Tempered
 from equilibria.learn.contrast import Recipe
 from equilibria.learn.gaps import Gaps
 from equilibria.learn.mesh import Mesh, mesh_over
-from equilibria.learn.mesh_fit import Fit, Seen, cumulant_of, fitted, mean_of, potential, refined
+from equilibria.learn.mesh_fit import Fit, Seen, fitted, in_double, potential, refined
 from equilibria.learn.roots import rooted
 from equilibria.model.architectures import rbm
 from equilibria.model.missing import check_columns, check_known
@@ -163,10 +163,10 @@ def low_rank_start(
     biases = np.zeros(size)
     biases[: len(fit.biases)] = fit.biases
     # The mean pull of the neurons that were not fitted is taken back: small as it is, it would shift the clusters' shares.
-    rest_pull = weights[:, len(fit.weights) :].sum(1) * float(mean_of(hidden, np.zeros(())))
+    rest_pull = weights[:, len(fit.weights) :].sum(1) * float(in_double(hidden.mean, np.zeros(())))
     field = base + fit.field @ directions - rest_pull
     network = rbm(weights=weights, visible=visible, hidden=hidden, visible_bias=field, hidden_bias=biases)
-    rest = (size - len(fit.weights)) * float(cumulant_of(hidden, np.zeros(())))
+    rest = (size - len(fit.weights)) * float(in_double(hidden.cumulant, np.zeros(())))
     logs = mesh.log_weights + potential(mesh.nodes, fit, hidden)
     log_z = np.logaddexp.reduce(logs)
     shares = np.exp(logs - log_z)
@@ -185,7 +185,7 @@ def _learned(
 ) -> tuple[Fit, Mesh, float]:
     """The hidden neurons, the mesh and the likelihood of the rows; where these have gaps, in rounds of drawing and fitting."""
     gaps = np.isnan(rows).any(1)
-    mesh = mesh_over(visible, base, directions, _about(rows, directions, mean_of(visible, base)))
+    mesh = mesh_over(visible, base, directions, _about(rows, directions, in_double(visible.mean, base)))
     known = rows[~gaps] @ directions.T
     fit = fitted(mesh, Seen(known, np.full(len(known), 1 / max(len(known), 1))), hidden, count) if len(known) else None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 from scipy.optimize import minimize
 
 from equilibria.compiled import array
@@ -53,35 +55,21 @@ def potential(points: np.ndarray, fit: Fit, hidden: Unit) -> np.ndarray:
     Returns:
         (...,).
     """
-    return cumulant_of(hidden, points @ fit.weights.T + fit.biases).sum(-1) + points @ fit.field
+    return in_double(hidden.cumulant, points @ fit.weights.T + fit.biases).sum(-1) + points @ fit.field
 
 
-def cumulant_of(unit: Unit, fields: np.ndarray) -> np.ndarray:
-    """The cumulant function of a unit in double precision.
-
-    Args:
-        unit: of the neurons.
-        fields: of any shape.
-
-    Returns:
-        As many numbers.
-    """
-    with jax.enable_x64(True):
-        return np.asarray(unit.cumulant(array(fields)))
-
-
-def mean_of(unit: Unit, fields: np.ndarray) -> np.ndarray:
-    """The mean of a unit in double precision.
+def in_double(function: Callable[[Array], Array], values: np.ndarray) -> np.ndarray:
+    """What a function of JAX gives in double precision, whatever the process computes in.
 
     Args:
-        unit: of the neurons.
-        fields: of any shape.
+        function: such as a unit's `mean` or `cumulant`.
+        values: its argument.
 
     Returns:
-        As many numbers.
+        The result.
     """
     with jax.enable_x64(True):
-        return np.asarray(unit.mean(array(fields)))
+        return np.asarray(function(array(values)))
 
 
 def fitted(mesh: Mesh, seen: Seen, hidden: Unit, count: int) -> Fit:
@@ -162,7 +150,7 @@ def refined(mesh: Mesh, seen: Seen, hidden: Unit, start: Fit) -> Fit:
         return Fit(*(piece.reshape(shape) for piece, shape in pieces))
 
     def statistics(points: np.ndarray, weights: np.ndarray, fit: Fit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        means = weights[:, None] * mean_of(hidden, points @ fit.weights.T + fit.biases)
+        means = weights[:, None] * in_double(hidden.mean, points @ fit.weights.T + fit.biases)
         return means.T @ points, means.sum(0), weights @ points
 
     def lost(parameters: np.ndarray) -> tuple[float, np.ndarray]:
